@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/text.h"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace vetta {
+namespace {
+
+constexpr std::string_view replacement = "\xef\xbf\xbd";
+
+/// Length of the valid UTF-8 sequence at the start of `text`, 0 if there is none (overlong forms,
+/// surrogates, > 10FFFF).
+std::size_t sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto tail = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned char b = byte(0);
+  if (b < 0x80) return 1;
+  if (b >= 0xC2 && b <= 0xDF) return tail(1) ? 2 : 0;
+  if (b >= 0xE0 && b <= 0xEF) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (b == 0xE0 && byte(1) < 0xA0) return 0;
+    if (b == 0xED && byte(1) > 0x9F) return 0;
+    return 3;
+  }
+  if (b >= 0xF0 && b <= 0xF4) {
+    if (!tail(1) || !tail(2) || !tail(3)) return 0;
+    if (b == 0xF0 && byte(1) < 0x90) return 0;
+    if (b == 0xF4 && byte(1) > 0x8F) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+template <typename Number>
+Result<Number> parse_number(std::string_view text) {
+  Number value = 0;
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status == std::errc::result_out_of_range)
+    return fail(Code::invalid, fmt::format("{} is out of range", one_line(text, 40)));
+  if (text.empty() || status != std::errc() || end != text.data() + text.size())
+    return fail(Code::invalid, fmt::format("'{}' is not a whole number", one_line(text, 40)));
+  return value;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  VETTA_ASSERT(!separator.empty(), "an empty separator splits nowhere");
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + separator.size());
+  }
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n\f\v";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string to_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const std::size_t length = sequence_length(bytes);
+    const auto b = static_cast<unsigned char>(bytes.front());
+    const bool control = length == 1 && (b < 0x20 || b == 0x7f) && b != '\n' && b != '\t';
+    if (length == 0 || control)
+      out += replacement;
+    else
+      out += bytes.substr(0, length);
+    bytes.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+std::string one_line(std::string_view bytes, std::size_t columns) {
+  std::string clean = to_utf8(bytes.substr(0, columns * 4 + 4));
+  for (char& c : clean)
+    if (c == '\n' || c == '\t') c = ' ';
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < clean.size();) {
+    if (++count > columns) {
+      clean.resize(i);
+      return clean + "…";
+    }
+    i += std::max<std::size_t>(1, sequence_length(std::string_view(clean).substr(i)));
+  }
+  return clean;
+}
+
+std::size_t width(std::string_view utf8) {
+  std::size_t count = 0;
+  for (const char c : utf8) count += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  return count;
+}
+
+Result<std::uint64_t> parse_uint(std::string_view text) {
+  return parse_number<std::uint64_t>(text);
+}
+
+Result<std::int64_t> parse_int(std::string_view text) {
+  return parse_number<std::int64_t>(text);
+}
+
+}  // namespace vetta
