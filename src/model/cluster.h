@@ -23,7 +23,8 @@ struct Partition {
   std::optional<std::uint32_t> gpus;
 };
 
-/// GRES of one kind on a node: "gpu", "h100", 4 of which 2 are allocated, with the indices Slurm gives.
+/// GRES of one kind on a node: "gpu", "h100", 4 of which 2 are allocated, with the indices Slurm
+/// gives.
 struct Gres {
   std::string name, type;
   std::uint32_t total = 0;
@@ -34,7 +35,8 @@ struct Gres {
 struct Node {
   std::string name;
   std::string address, host_name;
-  std::vector<std::string> states;  ///< Slurm's words, base state first: {"MIXED", "DRAIN"}, {"DOWN", "NOT_RESPONDING"}
+  std::vector<std::string>
+      states;  ///< Slurm's words, base state first: {"MIXED", "DRAIN"}, {"DOWN", "NOT_RESPONDING"}
   std::string reason, reason_user;
   std::optional<Time> reason_since, boot, last_busy;
   std::vector<std::string> partitions;
@@ -45,27 +47,30 @@ struct Node {
   std::string features, version, architecture, operating_system;
 };
 
-/// Whether the node can run work now: none of DOWN, DRAIN(ED/ING), FAIL, NOT_RESPONDING, … and a known base state.
+/// Whether the node can run work now: none of DOWN, DRAIN(ED/ING), FAIL, NOT_RESPONDING, … and a
+/// known base state.
 [[nodiscard]] bool is_usable(const Node& node);
 
-/// How one reading of Slurm went: known, gone (Slurm says there is none), or could not ask (with the reason).
+/// How one reading of Slurm went: known, gone (Slurm says there is none), or could not ask (with
+/// the reason).
 enum class Knowledge { known, gone, could_not_ask };
 
 [[nodiscard]] std::string_view name(Knowledge knowledge);
 
 /// The controller's own load as `sdiag` tells it, and what Vetta added to it.
 struct ControllerLoad {
-  std::optional<double> rpcs_per_minute_all;    ///< of everybody
-  double rpcs_per_minute_vetta = 0;             ///< sent by this Vetta, measured over the last minutes
+  std::optional<double> rpcs_per_minute_all;  ///< of everybody
+  double rpcs_per_minute_vetta = 0;  ///< sent by this Vetta, measured over the last minutes
   std::optional<std::uint32_t> server_threads, agent_queue;
   Duration poll_period{};
 };
 
-/// One source of knowledge and how it stands, for `vettad --check`, /api/v1/status and the first screen.
+/// One source of knowledge and how it stands, for `vettad --check`, /api/v1/status and the first
+/// screen.
 struct Source {
-  std::string name;     ///< "slurmctld", "slurmdbd", "agent n001"
+  std::string name;  ///< "slurmctld", "slurmdbd", "agent n001"
   Knowledge knowledge = Knowledge::could_not_ask;
-  std::string reason;   ///< why not, and what to try; empty if known
+  std::string reason;  ///< why not, and what to try; empty if known
   std::optional<Time> last_success;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one JSON form of the model: the same in API, command line and files. Names are the fields' own; times are
-// seconds since the epoch with decimals, spans are seconds, sizes bytes; unknown is null. Texts become valid UTF-8.
+// The one JSON form of the model: the same in API, command line and files. Names are the fields'
+// own; times are seconds since the epoch with decimals, spans are seconds, sizes bytes; unknown is
+// null. Texts become valid UTF-8.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

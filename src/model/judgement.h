@@ -15,16 +15,19 @@
 namespace vetta::model {
 
 enum class EventKind : std::uint8_t {
-  job_state,      ///< a job changed its state; message says from what to what
-  node_state,     ///< a node changed its state
-  rank_start, rank_exit,
-  exception,      ///< an uncaught exception or a fatal message that the probe saw
-  oom_kill,       ///< the kernel's out-of-memory killer ended a process
-  signal,         ///< a rank ended by a signal
-  hang,           ///< ranks stopped stepping
-  gap,            ///< something could not be observed; message says what and why
-  agent_lost, agent_back,
-  source_lost, source_back,  ///< slurmctld or slurmdbd stopped or began to answer
+  job_state,   ///< a job changed its state; message says from what to what
+  node_state,  ///< a node changed its state
+  rank_start,
+  rank_exit,
+  exception,  ///< an uncaught exception or a fatal message that the probe saw
+  oom_kill,   ///< the kernel's out-of-memory killer ended a process
+  signal,     ///< a rank ended by a signal
+  hang,       ///< ranks stopped stepping
+  gap,        ///< something could not be observed; message says what and why
+  agent_lost,
+  agent_back,
+  source_lost,
+  source_back,  ///< slurmctld or slurmdbd stopped or began to answer
 };
 
 [[nodiscard]] std::string_view name(EventKind kind);
@@ -39,10 +42,10 @@ struct Event {
   std::int32_t rank = -1;
   std::uint64_t rank_id = 0;
   std::optional<int> exit_code, exit_signal;
-  std::string message;      ///< one line
-  std::string detail;       ///< traceback, kernel line, …; bounded
-  std::string source;       ///< who saw it: "slurm", "spank", "probe", "kernel", "agent"
-  std::string dedup;        ///< equal for the same happening seen twice; unique in records
+  std::string message;  ///< one line
+  std::string detail;   ///< traceback, kernel line, …; bounded
+  std::string source;   ///< who saw it: "slurm", "spank", "probe", "kernel", "agent"
+  std::string dedup;    ///< equal for the same happening seen twice; unique in records
 };
 
 enum class CauseClass : std::uint8_t { none, compute, data, communication, unknown };
@@ -67,39 +70,47 @@ struct RankSlowdown {
 /// The first diagnosis: from marks alone.
 struct Diagnosis {
   Outcome outcome = Outcome::not_distinguishable;
-  std::string reason;                   ///< one sentence that a researcher understands
-  std::int32_t rank = -1;               ///< the rank that holds the others, for slow_rank
+  std::string reason;      ///< one sentence that a researcher understands
+  std::int32_t rank = -1;  ///< the rank that holds the others, for slow_rank
   std::string node;
-  std::optional<Phase> phase;           ///< where its extra time lies
+  std::optional<Phase> phase;  ///< where its extra time lies
   CauseClass cause = CauseClass::none;
-  double lost_share = 0;                ///< of step time: gain if this rank were at its peers' median
-  Duration lost_time{};                 ///< lost_share over the steps judged, wall time of the job
-  Duration lost_rank_time{};            ///< the same, summed over all ranks that waited
-  double persistence = 0;               ///< share of steps in which the rank was the last
-  double confidence = 0;                ///< 0..1
+  double lost_share = 0;      ///< of step time: gain if this rank were at its peers' median
+  Duration lost_time{};       ///< lost_share over the steps judged, wall time of the job
+  Duration lost_rank_time{};  ///< the same, summed over all ranks that waited
+  double persistence = 0;     ///< share of steps in which the rank was the last
+  double confidence = 0;      ///< 0..1
   std::optional<std::int64_t> since_step;  ///< the first step from which it holds the others
-  std::int64_t steps = 0;               ///< judged, after warm-up
+  std::int64_t steps = 0;                  ///< judged, after warm-up
   Duration median_step{};
   std::vector<RankSlowdown> ranks;
-  std::vector<std::string> evidence;    ///< sentences with figures
+  std::vector<std::string> evidence;  ///< sentences with figures
 };
 
 /// "my code, my data, or your machine?"
 enum class Answer : std::uint8_t {
-  fine, code, data, machine, limit, cancelled, waiting, slow_rank, cannot_tell,
+  fine,
+  code,
+  data,
+  machine,
+  limit,
+  cancelled,
+  waiting,
+  slow_rank,
+  cannot_tell,
 };
 [[nodiscard]] std::string_view name(Answer answer);
 
 struct Loss {
-  std::string what;      ///< "waiting in the queue", "restarts", "waiting for rank 5"
-  Duration time{};       ///< wall time of the job
+  std::string what;  ///< "waiting in the queue", "restarts", "waiting for rank 5"
+  Duration time{};   ///< wall time of the job
   std::string note;
 };
 
 struct Why {
   Answer answer = Answer::cannot_tell;
-  std::string headline;            ///< one sentence: what happened
-  std::optional<Event> first;      ///< the first event that went wrong
+  std::string headline;        ///< one sentence: what happened
+  std::optional<Event> first;  ///< the first event that went wrong
   std::vector<std::string> evidence;
   std::vector<Loss> lost;
   std::vector<std::string> advice;

@@ -27,15 +27,15 @@ enum class MarkSource : std::uint8_t { hand = 1, injected = 2 };
 inline constexpr double missing_number = std::numeric_limits<double>::quiet_NaN();
 inline constexpr Duration missing_duration = Duration(-1);
 
-/// One training step of one rank. `allreduce` is time spent in or waiting for collectives and is not contained in the
-/// other phases; what no phase covers is the step's rest.
+/// One training step of one rank. `allreduce` is time spent in or waiting for collectives and is
+/// not contained in the other phases; what no phase covers is the step's rest.
 struct Mark {
   std::uint64_t sequence = 0;  ///< counts from 1 within a rank registration
   std::int64_t step = 0;
-  Time start;                  ///< wall clock of vettad's host: the agent has added its measured offset
+  Time start;  ///< wall clock of vettad's host: the agent has added its measured offset
   Duration duration{};
-  std::array<Duration, phase_count> phases{missing_duration, missing_duration, missing_duration, missing_duration,
-                                           missing_duration};
+  std::array<Duration, phase_count> phases{missing_duration, missing_duration, missing_duration,
+                                           missing_duration, missing_duration};
   double samples = missing_number;  ///< items trained on in this step
   double loss = missing_number;
   MarkSource source = MarkSource::hand;
@@ -45,28 +45,30 @@ struct Mark {
 enum class RankSource : std::uint8_t { spank = 1, probe = 2, environment = 3 };
 [[nodiscard]] std::string_view name(RankSource source);
 
-/// A registered rank: one process of one step. `rank_id` is unique for ever (random, chosen by the agent); a restart
-/// of the rank is a new one. `rank` is the framework's (RANK) where known, else Slurm's task id.
+/// A registered rank: one process of one step. `rank_id` is unique for ever (random, chosen by the
+/// agent); a restart of the rank is a new one. `rank` is the framework's (RANK) where known, else
+/// Slurm's task id.
 struct Rank {
   std::uint64_t rank_id = 0;
   std::uint64_t job_id = 0;
-  std::string step_id;               ///< "0", "batch"
+  std::string step_id;  ///< "0", "batch"
   std::uint32_t slurm_restart = 0;
-  std::uint32_t elastic_restart = 0; ///< TORCHELASTIC_RESTART_COUNT
+  std::uint32_t elastic_restart = 0;  ///< TORCHELASTIC_RESTART_COUNT
   std::int32_t rank = -1;
   std::int32_t local_rank = -1;
   std::int32_t world_size = -1;
-  std::int32_t task = -1;            ///< SLURM_PROCID of the task it belongs to
+  std::int32_t task = -1;  ///< SLURM_PROCID of the task it belongs to
   std::string node;
   std::uint32_t uid = 0;
   std::int32_t pid = 0;
-  std::string devices;               ///< raw indices as Slurm or the environment gave them
+  std::string devices;  ///< raw indices as Slurm or the environment gave them
   RankSource source = RankSource::spank;
-  bool is_probed = false;            ///< has a ring: its marks can arrive
+  bool is_probed = false;  ///< has a ring: its marks can arrive
   Time start;
   std::optional<Time> end;
   std::optional<int> exit_code, exit_signal;
-  std::uint32_t incarnation = 0;     ///< within the attempt, given by ingest: counts (step, elastic restart)
+  std::uint32_t incarnation =
+      0;  ///< within the attempt, given by ingest: counts (step, elastic restart)
 };
 
 /// Counters of one rank's process tree since its start, raw; a reset shows as a smaller value.
@@ -95,13 +97,14 @@ struct NodeSample {
 struct RankSteps {
   std::int32_t rank = -1;
   std::string node;
-  std::vector<Mark> marks;      ///< ordered by step
-  std::optional<Time> end;      ///< the rank's end, if it ended
+  std::vector<Mark> marks;  ///< ordered by step
+  std::optional<Time> end;  ///< the rank's end, if it ended
 };
 
 struct StepTable {
   std::vector<RankSteps> ranks;  ///< ordered by rank
-  std::int32_t world_size = -1;  ///< as the ranks say it; more than ranks.size() if some have no marks
+  std::int32_t world_size =
+      -1;  ///< as the ranks say it; more than ranks.size() if some have no marks
   std::uint32_t incarnation = 0;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The binary form between agent and vettad (docs/internals/agent-protocol.md).
-// A frame is: u32 length of what follows, u8 type, body. All integers little-endian, texts u32 length + bytes,
-// doubles IEEE 754; an optional is u8 0|1 and the value. Protocol version N is understood by N and N+1.
-// encode_* never fail; decode refuses truncated, oversized or unknown input with a reason and never over-reads.
+// A frame is: u32 length of what follows, u8 type, body. All integers little-endian, texts u32
+// length + bytes, doubles IEEE 754; an optional is u8 0|1 and the value. Protocol version N is
+// understood by N and N+1. encode_* never fail; decode refuses truncated, oversized or unknown
+// input with a reason and never over-reads.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,11 @@ inline constexpr std::string_view agent_upgrade = "vetta-agent/1";
 struct Hello {
   std::uint16_t protocol = protocol_version;
   std::string cluster, node, version, boot_id;
-  std::uint64_t agent_id = 0;      ///< random, a new one each start of the agent
+  std::uint64_t agent_id = 0;  ///< random, a new one each start of the agent
   Time wall;
   bool is_root = false;
-  bool shared_host = false;        ///< other nodes share this kernel
-  std::vector<std::string> gaps;   ///< what this agent cannot see and why
+  bool shared_host = false;       ///< other nodes share this kernel
+  std::vector<std::string> gaps;  ///< what this agent cannot see and why
 };
 
 /// vettad's answer.
@@ -43,8 +44,8 @@ struct Welcome {
 
 /// Sent both ways to measure the clock offset: offset = server_wall - (sent + received) / 2.
 struct Ping {
-  Time sent;          ///< the agent's wall clock
-  Time server_wall;   ///< filled in by vettad
+  Time sent;         ///< the agent's wall clock
+  Time server_wall;  ///< filled in by vettad
 };
 
 struct RankMarks {
@@ -64,13 +65,15 @@ struct RankSamples {
   std::vector<RankSample> samples;
 };
 
-/// What an agent has to say at one time; kept by it until acknowledged, so delivery is at least once; vettad drops
-/// what it has by (agent_id, sequence), (rank_id, mark sequence) and Event::dedup.
+/// What an agent has to say at one time; kept by it until acknowledged, so delivery is at least
+/// once; vettad drops what it has by (agent_id, sequence), (rank_id, mark sequence) and
+/// Event::dedup.
 struct Batch {
   std::uint64_t agent_id = 0;
-  std::uint64_t sequence = 0;      ///< rises by one for each batch of this agent_id
-  std::uint64_t dropped_batches = 0;  ///< oldest batches given up because the spool was full, so far
-  std::vector<Rank> ranks;         ///< new or changed registrations; repeated after a reconnect
+  std::uint64_t sequence = 0;  ///< rises by one for each batch of this agent_id
+  std::uint64_t dropped_batches =
+      0;                    ///< oldest batches given up because the spool was full, so far
+  std::vector<Rank> ranks;  ///< new or changed registrations; repeated after a reconnect
   std::vector<RankEnd> ends;
   std::vector<RankMarks> marks;
   std::vector<RankSamples> rank_samples;
@@ -78,14 +81,16 @@ struct Batch {
   std::vector<Event> events;
 };
 
-/// Everything of batches up to `sequence` is on disk, except ranks that vettad cannot place yet (`unplaced`, their job
-/// is not known to it): the agent keeps those ranks' marks in their rings and sends them again.
+/// Everything of batches up to `sequence` is on disk, except ranks that vettad cannot place yet
+/// (`unplaced`, their job is not known to it): the agent keeps those ranks' marks in their rings
+/// and sends them again.
 struct Ack {
   std::uint64_t sequence = 0;
   std::vector<std::uint64_t> unplaced;
 };
 
-/// vettad asks for samples and marks every second for these jobs until `until`; an empty list ends it.
+/// vettad asks for samples and marks every second for these jobs until `until`; an empty list ends
+/// it.
 struct Burst {
   std::vector<std::uint64_t> job_ids;
   Time until;
@@ -98,10 +103,12 @@ using Frame = std::variant<Hello, Welcome, Ping, Batch, Ack, Burst>;
 /// A frame without its length word.
 [[nodiscard]] Result<Frame> decode(std::string_view body);
 
-/// Collects bytes from a stream and gives whole frames; an oversized length is an error, after which it is unusable.
+/// Collects bytes from a stream and gives whole frames; an oversized length is an error, after
+/// which it is unusable.
 class FrameReader {
  public:
   void append(std::string_view bytes) { buffer_.append(bytes); }
+
   /// The next frame, or nothing if it is not complete yet.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
