@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// When to ask Slurm what, within a budget of RPCs: pure, the clock is passed in. Small clusters are
+// read every few seconds; the more a round costs the controller (RPCs, time it takes, threads it
+// has busy), the longer the pause; failures back off.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/time.h"
+
+namespace vetta::slurm {
+
+struct PollLimits {
+  double rpcs_per_minute_max = 5.5;  ///< from `jobs_large` jobs on, in all, nudges too
+  std::size_t jobs_small = 1'000;    ///< up to here the pause is `pause_min`
+  std::size_t jobs_large = 10'000;   ///< from here on the budget binds
+  Duration pause_min = std::chrono::seconds(3);
+  Duration pause_max = std::chrono::minutes(5);  ///< also of the back-off
+  Duration nudge_gap = std::chrono::seconds(1);  ///< small clusters: a nudge waits this long
+  double busy_share = 0.05;  ///< a round of t seconds is followed by a pause of at least t / this
+  Duration accounting_every = std::chrono::seconds(30);
+  Duration accounting_overlap = std::chrono::minutes(15);
+  Duration accounting_window_max = std::chrono::hours(6);  ///< catching up goes in such pieces
+};
+
+/// What a round told, as far as the next one depends on it. Durations are of one monotonic clock.
+struct PollState {
+  std::optional<Duration> last_round;  ///< when it began; nullopt: none yet
+  Duration round_took{};
+  int round_rpcs = 0;
+  std::size_t jobs = 0;
+  int failures = 0;                ///< rounds in a row whose jobs could not be asked
+  bool controller_busy = false;    ///< sdiag: threads or agent queue over what is healthy
+  std::optional<Duration> nudged;  ///< the oldest nudge that no round has answered yet
+  std::optional<Duration> last_accounting;
+  int accounting_failures = 0;
+  bool accounting_behind = false;  ///< the last window did not reach the present
+};
+
+/// The pause from the start of one round to the start of the next, nudges apart.
+[[nodiscard]] Duration pause_of(const PollState& state, const PollLimits& limits);
+/// When the next round / the next accounting window is due; may lie in the past (then: now).
+[[nodiscard]] Duration next_round(const PollState& state, const PollLimits& limits);
+[[nodiscard]] Duration next_accounting(const PollState& state, const PollLimits& limits);
+
+struct Window {
+  Time from, until;
+  bool reaches_present = false;
+};
+
+/// The accounting window to ask: from the watermark less the overlap, at most window_max long.
+[[nodiscard]] Window accounting_window(std::optional<Time> watermark, Time now,
+                                       const PollLimits& limits);
+
+}  // namespace vetta::slurm
