@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who asks. Filled in where a request is authenticated, judged by `query` alone. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vetta::model {
+
+struct Viewer {
+  std::optional<std::uint32_t> uid;  ///< empty: not known (a token without a user)
+  std::string user;                  ///< as Slurm writes it; empty: not known
+  bool is_operator = false;          ///< sees everything
+};
+
+}  // namespace vetta::model
