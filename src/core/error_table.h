@@ -8,17 +8,17 @@ namespace vetta {
 
 /// Exit codes of every Vetta program (docs/reference/exit-codes.md).
 enum Exit : int {
-  exit_fine = 0,
-  exit_could_not = 1,
-  exit_usage = 2,
-  exit_found = 3,
-  exit_denied = 4,
-  exit_unreachable = 5,
-  exit_timed_out = 124,
-  exit_own_failure = 125,
-  exit_not_executable = 126,
-  exit_not_found = 127,
-  exit_interrupted = 130,
+  exit_fine = 0,              ///< done
+  exit_could_not = 1,         ///< it could not be done; the sentence on stderr says why
+  exit_usage = 2,             ///< a wrong option or argument, or a file with mistakes in it
+  exit_found = 3,             ///< done, and something was found (verbs that judge)
+  exit_denied = 4,            ///< not allowed
+  exit_unreachable = 5,       ///< vettad, Slurm or a node could not be reached
+  exit_timed_out = 124,       ///< the time that was given ran out
+  exit_own_failure = 125,     ///< Vetta itself failed before it could start your program
+  exit_not_executable = 126,  ///< your program was found and cannot be executed
+  exit_not_found = 127,       ///< your program was not found
+  exit_interrupted = 130,     ///< interrupted
 };
 
 [[nodiscard]] int http_status(Code code);
