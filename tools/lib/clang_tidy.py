@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""clang_tidy.py [--all]: clang-tidy-19 over build/tidy, a file a core, remembering what was clean.
+
+A file is judged again when it, a header of ours below it, its compile command or .clang-tidy has
+changed: the names in build/tidy/clean are hashes of all of these. Unit tests and benches are left
+to --all: they cost as much as the product and their macros hide most of what clang-tidy sees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "tidy"
+CLEAN = BUILD / "clean"
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@lru_cache(maxsize=None)
+def direct(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Digest of a file and the files of ours that it includes."""
+    data = path.read_bytes()
+    found = []
+    for name in INCLUDE.findall(data):
+        for base in (ROOT / "src", path.parent):
+            there = base / os.fsdecode(name)
+            if there.is_file():
+                found.append(there.resolve())
+                break
+    return hashlib.sha256(data).digest(), tuple(found)
+
+
+def key(path: Path, command: str, rules: bytes) -> str:
+    """Names a file's state with all that it can see of ours."""
+    digest = hashlib.sha256(command.encode() + rules)
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        here = waiting.pop()
+        if here not in seen:
+            seen.add(here)
+            waiting.extend(direct(here)[1])
+    for here in sorted(seen):
+        digest.update(os.fsencode(here) + direct(here)[0])
+    return digest.hexdigest()
+
+
+def judge(path: Path) -> tuple[Path, float, str]:
+    start = time.monotonic()
+    done = subprocess.run(
+        ["clang-tidy-19", "--quiet", "-p", BUILD, path], capture_output=True, text=True, cwd=ROOT
+    )
+    # Its own notes on how many warnings it kept to itself are no findings.
+    return path, time.monotonic() - start, done.stdout.strip() if done.returncode else ""
+
+
+def main() -> int:
+    everything = "--all" in sys.argv[1:]
+    rules = (ROOT / ".clang-tidy").read_bytes()
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    todo: dict[Path, str] = {}
+    for entry in entries:
+        path = Path(entry["directory"], entry["file"]).resolve()
+        is_ours = path.is_relative_to(ROOT / "src") or path.is_relative_to(ROOT / "apps")
+        if is_ours and (everything or not path.name.endswith(("_test.cc", "_bench.cc"))):
+            todo[path] = key(path, entry["command"], rules)
+    CLEAN.mkdir(exist_ok=True)
+    stale = [path for path in todo if everything or not (CLEAN / todo[path]).exists()]
+    stale.sort(key=lambda path: -path.stat().st_size)
+    red = 0
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        for path, seconds, findings in pool.map(judge, stale):
+            print(f"{path.relative_to(ROOT)} {seconds:.1f} s", file=sys.stderr)
+            if findings:
+                red += 1
+                print(findings)
+            else:
+                (CLEAN / todo[path]).touch()
+    print(f"clang-tidy: {len(stale)} of {len(todo)} files judged, {red} red", file=sys.stderr)
+    return 1 if red else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
