@@ -8,8 +8,8 @@ import socket
 from devcluster.layout import DevclusterError, Layout
 from devcluster.record import Record, Settings
 
-# Short waits everywhere: a job starts when it is submitted, a dead node is seen in 15 s, a
-# preempted or cancelled job that ignores SIGTERM is killed after 5 s.
+# Short waits everywhere: a job starts when it is submitted, a dead node is seen in 15 s, a preempted
+# or cancelled job that ignores SIGTERM is killed after 5 s.
 SLURM_CONF = """\
 # Written by tools/devcluster at each `up`: changes belong into a file for `up --conf FILE`.
 ClusterName={cluster}

@@ -2,12 +2,10 @@
 """`down` and `kill`: ends what is the cluster's, and nothing else."""
 
 import signal
-import subprocess
-from pathlib import Path
 
 from devcluster.layout import DevclusterError, Layout
-from devcluster.process import DAEMONS, end, of_node, owned, program, send, wait_gone
-from devcluster.record import Record
+from devcluster.process import DAEMONS, Process, end, environment, owned, program, send, wait_gone
+from devcluster.record import Record, load
 
 ROUNDS = 5
 GRACE_SECONDS = 6
@@ -25,7 +23,6 @@ def end_all(layout: Layout) -> int:
     for _ in range(ROUNDS):
         late = owned(layout.root, layout.slurm_conf)
         if not late:
-            unmount_below(layout)
             return len(every)
         end(late, 0)
     raise DevclusterError(
@@ -34,15 +31,15 @@ def end_all(layout: Layout) -> int:
     )
 
 
-def unmount_below(layout: Layout) -> None:
-    """Lets go of what a job has mounted in the folder: deleting must not reach through it."""
-    lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
-    for point in sorted(points, reverse=True):
-        if point.startswith(f"{layout.root}/"):
-            done = subprocess.run(["umount", "-l", point], capture_output=True, text=True)
-            if done.returncode != 0:
-                raise DevclusterError(f"{point} is mounted and stays so: {done.stderr.strip()}")
+def _steps_of(layout: Layout, node: str) -> list[Process]:
+    """What the jobs of one node run: needed to make a node fail, not only its slurmd."""
+    found = []
+    for process in owned(layout.root, layout.slurm_conf):
+        if program(process.pid) in DAEMONS:
+            continue
+        if environment(process.pid).get(b"SLURMD_NODENAME") == node.encode():
+            found.append(process)
+    return found
 
 
 def kill(layout: Layout, record: Record, name: str, jobs: bool) -> bool:
@@ -50,7 +47,7 @@ def kill(layout: Layout, record: Record, name: str, jobs: bool) -> bool:
     process = record.living(name)
     if process is None and not jobs:
         return False
-    steps = of_node(layout.root, layout.slurm_conf, name) if jobs else []
+    steps = _steps_of(layout, name) if jobs else []
     targets = ([process] if process else []) + steps
     for target in targets:
         send(target, signal.SIGKILL)
