@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to http: what server.cc and session.cc share. One session is one connection; everything
+// of a session runs on its own strand.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "http/server.h"
+#include "http/stream.h"
+
+namespace vetta::http::detail {
+
+using Socket = boost::asio::generic::stream_protocol::socket;
+
+struct Counters {
+  std::atomic<std::uint64_t> connections = 0, connections_refused = 0, requests = 0,
+                             responses_2xx = 0, responses_4xx = 0, responses_5xx = 0,
+                             bad_requests = 0, too_large = 0, timeouts = 0, denied = 0,
+                             streams_cut = 0, connections_open = 0, streams_open = 0,
+                             upgrades_open = 0, handler_ns = 0;
+};
+
+class Session;
+
+/// What all sessions of a server see; outlives them.
+struct Shared {
+  ServerOptions options;
+  Router router;
+  Counters counters;
+  std::atomic<bool> is_stopping = false;
+  std::mutex mutex;
+  std::unordered_map<Session*, std::weak_ptr<Session>> sessions;
+};
+
+/// Serves a connection to its end; keeps itself alive.
+void serve(Socket socket, Peer peer, std::shared_ptr<Shared> shared);
+/// Asks every session to end as soon as its running request is answered.
+void end_sessions(Shared& shared);
+/// Closes every session's socket now.
+void cut_sessions(Shared& shared);
+
+}  // namespace vetta::http::detail
