@@ -2,8 +2,9 @@
 """clang_tidy.py [--all]: clang-tidy-19 over build/tidy, a file a core, remembering what was clean.
 
 A file is judged again when it, a header of ours below it, its compile command or .clang-tidy has
-changed: the names in build/tidy/clean are hashes of all of these. Unit tests and benches are left
-to --all: they cost as much as the product and their macros hide most of what clang-tidy sees.
+changed: the names in build/tidy/clean are hashes of all of these. --all forgets them, judges unit
+tests and benches too, and runs the static analyzer over C++ (over C it always runs): see
+docs/decisions/0008-lint-budget.md.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ def key(path: Path, command: str, rules: bytes) -> str:
     return digest.hexdigest()
 
 
-def judge(path: Path) -> tuple[Path, float, str]:
+def judge(path: Path, deep: bool) -> tuple[Path, float, str]:
     start = time.monotonic()
-    done = subprocess.run(
-        ["clang-tidy-19", "--quiet", "-p", BUILD, path], capture_output=True, text=True, cwd=ROOT
-    )
+    command = ["clang-tidy-19", "--quiet", "-p", str(BUILD), str(path)]
+    if not deep and path.suffix != ".c":
+        command.append("--checks=-clang-analyzer-*")
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     # Its own notes on how many warnings it kept to itself are no findings.
     return path, time.monotonic() - start, done.stdout.strip() if done.returncode else ""
 
@@ -78,7 +80,7 @@ def main() -> int:
     stale.sort(key=lambda path: -path.stat().st_size)
     red = 0
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        for path, seconds, findings in pool.map(judge, stale):
+        for path, seconds, findings in pool.map(lambda path: judge(path, everything), stale):
             print(f"{path.relative_to(ROOT)} {seconds:.1f} s", file=sys.stderr)
             if findings:
                 red += 1
