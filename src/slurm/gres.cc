@@ -75,7 +75,7 @@ Result<GresEntry> parse_entry(std::string_view text) {
   GresEntry entry;
   std::string_view body = text;
   VETTA_TRY(take_groups(body, text, entry));
-  if (body.starts_with("gres/")) body.remove_prefix(5);
+  if (body.starts_with("gres/") || body.starts_with("gres:")) body.remove_prefix(5);
   auto words = split(body, ":");
   std::erase_if(words, [&](std::string_view word) {
     const bool flag = word == "no_consume";

@@ -56,7 +56,11 @@ class Poller {
   struct Memory;
   void round();
   void account();
+  void read_load();
+  void ask(Question question, const std::vector<model::Attempt>& jobs);
+  void spend(Question question);
   void note_source(std::string_view name, model::Knowledge knowledge, const Error& why, Time at);
+  [[nodiscard]] std::optional<Time> watermark() const;
 
   Reader reader_;
   PollLimits limits_;

@@ -5,13 +5,18 @@
 // `rpcs_of` tells (measured, see README.md). Thread-safety: one thread at a time.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "slurm/command.h"
+#include "slurm/allocations.h"
+#include "slurm/answer.h"
+#include "slurm/question.h"
 #include "slurm/sdiag.h"
 #include "slurm/snapshot.h"
+#include "sys/process.h"
 
 namespace vetta::slurm {
 
@@ -32,38 +37,37 @@ struct Version {
 
 [[nodiscard]] Result<Version> parse_version(std::string_view text);  ///< "slurm 22.05.8"
 
-enum class Question { partitions, nodes, jobs, allocations, sdiag, accounting, cluster };
-
-/// RPCs that slurmctld counts for one question of this kind.
-[[nodiscard]] int rpcs_of(Question question);
-
 class Reader {
  public:
-  Reader(ReaderConfig config, Runner runner);
+  Reader(ReaderConfig config, std::shared_ptr<sys::CommandRunner> runner);
 
   [[nodiscard]] Answer<Version> version();
   /// ClusterName, asked once and remembered.
   [[nodiscard]] Answer<std::string> cluster();
+  /// What cluster() has learnt or the configuration told.
+  [[nodiscard]] std::optional<std::string> cluster_name() const;
   [[nodiscard]] Answer<std::vector<model::Partition>> partitions();
   [[nodiscard]] Answer<std::vector<model::Node>> nodes();
   [[nodiscard]] Answer<std::vector<model::Attempt>> jobs();
-  /// `jobs` tells names (which scontrol prints unquoted) and submit times.
-  [[nodiscard]] Answer<std::vector<JobAllocations>> allocations(
-      const std::vector<model::Attempt>& jobs);
-  /// Attempts of all users that lived in [from, until), with steps and requeued duplicates.
+  /// `jobs` (just read) tells names, which scontrol prints unquoted, and submit times.
+  [[nodiscard]] Answer<std::vector<HeldJob>> allocations(const std::vector<model::Attempt>& jobs);
+  /// Attempts of all users that ended in [from, until), with steps and requeued duplicates.
   [[nodiscard]] Answer<std::vector<AccountedAttempt>> accounting(Time from, Time until);
   [[nodiscard]] Answer<Sdiag> sdiag();
 
  private:
-  [[nodiscard]] Command command(std::string program, std::vector<std::string> args) const;
+  [[nodiscard]] Result<sys::CommandOutput> run(const std::string& program,
+                                               const std::vector<std::string>& args) const;
+  /// Runs and parses; `parse` turns stdout and stderr into Parsed<T> or an Error.
   template <typename T, typename Parse>
-  [[nodiscard]] Answer<T> ask(const Command& command, const Parse& parse);
-  [[nodiscard]] const std::vector<std::string>& known_fields(std::string_view program);
+  [[nodiscard]] Answer<T> ask(const std::string& program, const std::vector<std::string>& args,
+                              const Parse& parse) const;
+  [[nodiscard]] Result<void> probe_accounting_fields();
 
   ReaderConfig config_;
-  Runner runner_;
+  std::shared_ptr<sys::CommandRunner> runner_;
   std::vector<std::string> sacct_fields_;  ///< what this release's sacct knows; empty: not asked
-  std::vector<std::string> job_fields_;    ///< the same of squeue -O
+  std::vector<std::string> job_fields_;    ///< the same of squeue -O; begins with all we want
 };
 
 }  // namespace vetta::slurm

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "slurm/command.h"
+#include "slurm/answer.h"
 
 namespace vetta::slurm {
 

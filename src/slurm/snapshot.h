@@ -9,7 +9,7 @@
 
 #include "model/cluster.h"
 #include "model/job.h"
-#include "slurm/command.h"
+#include "slurm/answer.h"
 
 namespace vetta::slurm {
 
@@ -42,8 +42,10 @@ struct AccountedAttempt {
   std::vector<model::Step> steps;
 };
 
-/// Accounting of attempts that lived in [from, until): ended ones with their truth, running ones as
-/// accounting sees them. Windows overlap: the same attempt comes again and must be upserted by key.
+/// Accounting of attempts that ended in [from, until), requeued ones too. Windows overlap: the same
+/// attempt comes again and must be upserted by key. Names are less exact than squeue's, restart is
+/// 0 where the release does not tell it, and suspension is a sum: what a snapshot has told of these
+/// stands.
 struct Accounting {
   std::string cluster;
   Time from{}, until{};
