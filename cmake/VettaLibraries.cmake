@@ -9,7 +9,7 @@ find_package(Threads REQUIRED)
 # that no header of the host's libc is ever seen.
 set(VETTA_HEADERS ${CMAKE_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${VETTA_HEADERS})
-foreach(library boost fmt nlohmann toml++)
+foreach(library boost fmt nlohmann toml++ slurm)
   if(NOT EXISTS /usr/include/${library})
     message(FATAL_ERROR "/usr/include/${library} is missing: run tools/build, which installs what the build needs")
   endif()
