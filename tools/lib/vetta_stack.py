@@ -5,8 +5,10 @@ Everything lies under one folder; a record of the processes started lets a later
 and nothing else.
 """
 
+import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -36,6 +38,19 @@ def wait_for(what: str, question: Callable[[], Any], seconds: float = 30) -> Any
         if time.monotonic() > deadline:
             raise StackError(f"{what}: not so after {seconds:.0f} s")
         time.sleep(0.1)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket, which the standard library has all parts of."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(30)
+        self.sock.connect(self._path)
 
 
 class Stack:
@@ -158,6 +173,22 @@ class Stack:
     def stop(self, name: str) -> None:
         end([self._recorded()[name]], 10)
 
+    def crash_node(self, node: str) -> None:
+        """A node goes dark: its slurmd, its jobs' processes and its agent are killed at once."""
+        self.kill(f"agent-{node}")
+        self._devcluster("kill", "--jobs", node)
+
+    def start_node(self, node: str) -> None:
+        self._devcluster("start", node)
+        self.start_agent(node)
+
+    def kill_daemon(self, name: str) -> None:
+        """SIGKILL of slurmctld, slurmdbd or one slurmd; jobs go on."""
+        self._devcluster("kill", name)
+
+    def start_daemon(self, name: str) -> None:
+        self._devcluster("start", name)
+
     def _recorded(self) -> dict[str, Process]:
         try:
             found = json.loads(self.record.read_text())
@@ -221,6 +252,19 @@ class Stack:
         if done.returncode not in (0, 3):
             raise StackError(f"vetta {' '.join(args)}: {done.returncode}\n{done.stderr}")
         return json.loads(done.stdout)
+
+    def api(self, path: str) -> Any:
+        """GET from vettad's API over its unix socket; an error's text becomes a StackError."""
+        connection = _UnixConnection(str(self.socket))
+        try:
+            connection.request("GET", path)
+            reply = connection.getresponse()
+            body = reply.read()
+        finally:
+            connection.close()
+        if reply.status != 200:
+            raise StackError(f"GET {path}: {reply.status} {body.decode(errors='replace')}")
+        return json.loads(body)
 
     def sbatch(self, *args: str, env: Mapping[str, str] | None = None) -> str:
         """Submits and gives back the job's id."""

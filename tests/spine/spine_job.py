@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job of faulty.py, and what its ranks say of themselves."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from vetta_stack import ROOT, Stack, wait_for
+
+FAULTY = ROOT / "tests" / "spine" / "faulty.py"
+
+
+class Job:
+    """One run of faulty.py over four nodes, two ranks each."""
+
+    def __init__(self, stack: Stack, fault: str, *options: str, more: str = "", srun: str = ""):
+        self.stack = stack
+        self.out = Path(stack.dir) / f"out-{fault}-{os.urandom(3).hex()}"
+        self.out.mkdir(mode=0o777)
+        self.script = self.out / "job.sh"
+        command = f"srun {srun} /usr/bin/python3 {FAULTY} --fault {fault} --out {self.out} {more}"
+        self.script.write_text(f"#!/bin/bash\nexport PYTHONPATH={ROOT}/python\n{command}\n")
+        if "swallow" in options:
+            self.script.write_text(self.script.read_text().rstrip() + " || true\nexit 0\n")
+        flags = ["-N4", "--ntasks-per-node=2", "--no-requeue", f"--output={self.out}/log", "-t5"]
+        flags += [option for option in options if option.startswith("-")]
+        self.id = stack.sbatch(*flags, str(self.script))
+
+    def rank(self, rank: int) -> dict[str, Any]:
+        """What the rank itself wrote last."""
+        found: dict[str, Any] = json.loads((self.out / f"{rank}.json").read_text())
+        return found
+
+    def steps_reach(self, step: int, rank: int = 0) -> None:
+        def reached() -> bool:
+            path = self.out / f"{rank}.json"
+            return path.exists() and int(self.rank(rank)["step"]) >= step
+
+        wait_for(f"rank {rank} of job {self.id} at step {step}", reached, 60)
+
+    def ended(self, seconds: float = 60) -> str:
+        return self.stack.wait_job(self.id, seconds=seconds)
+
+    def why(self, until: str, seconds: float = 25) -> dict[str, Any]:
+        """Asks until the answer is the awaited one or time is up, and gives back the last answer:
+        a job's end reaches Vetta with the next poll."""
+        last: dict[str, Any] = {}
+
+        def answered() -> bool:
+            last.clear()
+            last.update(self.stack.vetta_json("why", self.id))
+            return bool(last["answer"] == until and (until == "fine" or last["headline"]))
+
+        try:
+            wait_for(f"vetta why {self.id}", answered, seconds)
+        except Exception:
+            log = (self.out / "log").read_text(errors="replace")[-1500:]
+            raise AssertionError(f"answer is not {until}: {json.dumps(last, indent=1)}\n{log}")
+        return last
