@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hold a running process to a share of a core, as a wrongly set limit or a noisy neighbour does. Needs root.
+"""Hold a running process to a share of a core, as a wrongly set limit or a noisy neighbour does.
+Needs root.
 
-Moves the process, with its threads, into a cgroup of its own with a CPU quota (cgroup v1's `cpu` controller or v2),
-waits until the process ends or `--seconds` are over, moves it back and removes the group.
+Moves the process, with its threads, into a cgroup of its own with a CPU quota (cgroup v1's `cpu`
+controller or v2), waits until the process ends or `--seconds` are over, moves it back and removes
+the group.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A small, real distributed training: a convolutional net on synthetic pictures, gloo, one process a rank.
+"""A small, real distributed training: a convolutional net on synthetic pictures, gloo, one process
+a rank.
 
-Made for looking at with Vetta: every rank marks its steps (`--marks hand`) or leaves that to the injected probe
-(`--marks none`), one rank can be slowed by a real cause (`--slow-rank R --slow-by loader`), and `--truth PREFIX`
-writes down, without Vetta, when each rank came to its all-reduce and left it. `truth.py` judges those files.
+Made for looking at with Vetta: every rank marks its steps (`--marks hand`) or leaves that to the
+injected probe (`--marks none`), one rank can be slowed by a real cause (`--slow-rank R --slow-by
+loader`), and `--truth PREFIX` writes down, without Vetta, when each rank came to its all-reduce and
+left it. `truth.py` judges those files.
 
-Runs under srun (rank from SLURM_PROCID) and under torchrun (RANK); MASTER_ADDR and MASTER_PORT say where rank 0 is.
+Runs under srun (rank from SLURM_PROCID) and under torchrun (RANK); MASTER_ADDR and MASTER_PORT say
+where rank 0 is.
 """
 
 from __future__ import annotations
@@ -38,12 +41,12 @@ RAW_SIDE = 128  # of a picture as the slow rank's shard stores it
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=(__doc__ or "").partition("\n")[0],
-        epilog="example: sbatch job.sh --steps 100 --slow-rank 5 --slow-by loader --truth /tmp/truth",
+        epilog="example: sbatch job.sh --steps 100 --slow-rank 5 --truth /tmp/truth",
     )
     parser.add_argument(
         "--steps", type=int, default=200, help="training steps (default %(default)s)"
     )
-    parser.add_argument("--batch", type=int, default=32, help="pictures a rank and step")
+    parser.add_argument("--batch", type=int, default=48, help="pictures a rank and step")
     parser.add_argument(
         "--warmup",
         type=int,
@@ -76,10 +79,12 @@ def arguments() -> argparse.Namespace:
 
 
 class Shard(torch.utils.data.Dataset[Tuple[Tensor, Tensor]]):
-    """Pictures as compressed records in memory; reading one decompresses it. A picture's class is its pattern.
+    """Pictures as compressed records in memory; reading one decompresses it. A picture's class is
+    its pattern.
 
-    The slow shard keeps its pictures large and packed hard: `extra` times for each batch, one such record is
-    unpacked and scaled down before it is used. That is the whole slowness: real work in the loader of one rank.
+    The slow shard keeps its pictures large and packed hard: `extra` times for each batch, one such
+    record is unpacked and scaled down before it is used. That is the whole slowness: real work in
+    the loader of one rank.
     """
 
     def __init__(self, seed: int, batch: int) -> None:
@@ -162,7 +167,8 @@ class NoClock(Clock):
 
 
 def clocked_hook(clock: Clock, bucket: Any) -> "torch.futures.Future[Tensor]":
-    """DistributedDataParallel's own all-reduce, with the time at which the last bucket was ready."""
+    """DistributedDataParallel's own all-reduce, with the time at which the last bucket was
+    ready."""
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
     clock.arrive = time.monotonic()

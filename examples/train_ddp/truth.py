@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much the others lost to one rank, from the files that `train.py --truth PREFIX` wrote. Knows nothing of Vetta.
+"""How much the others lost to one rank, from the files that `train.py --truth PREFIX` wrote. Knows
+nothing of Vetta.
 
 Two figures, both shares of a step's time:
-- `wait`: the time that every other rank stood in its all-reduce beyond the slow rank's own time there. Each rank's
-  waiting is a difference of its own clock, so that nodes need no common time.
-- `paired`: (slow - healthy) / slow, of the median steps of this run and of a healthy one (`--healthy PREFIX`).
+- `wait`: the time that every other rank stood in its all-reduce beyond the slow rank's own time
+  there. Each rank's waiting is a difference of its own clock, so that nodes need no common time.
+- `paired`: (slow - healthy) / slow, of the median steps of this run and of a healthy one
+  (`--healthy PREFIX`).
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def wait_share(ranks: Dict[int, Dict[int, Row]], slow: int) -> Optional[float]:
 
 
 def what_if_share(ranks: Dict[int, Dict[int, Row]], slow: int) -> Optional[float]:
-    """The gain that a diagnosis may promise: the slow rank at its peers' median of own time (step less all-reduce)."""
+    """The gain that a diagnosis may promise: the slow rank at its peers' median of own time (step
+    less all-reduce)."""
     shares = []
     for step, mine in ranks[slow].items():
         others = [rows[step] for rank, rows in ranks.items() if rank != slow and step in rows]

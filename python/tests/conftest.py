@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs programs that use the probe, each in an interpreter of its own, and an agent's side of the hello to talk to."""
+"""Runs programs that use the probe, each in an interpreter of its own, and an agent's side of the
+hello to talk to."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
 import pytest
 
@@ -90,15 +91,19 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
+Answer = Callable[["FakeAgent", socket.socket], None]
+
+
 class FakeAgent:
-    """vetta-agent's probe socket: answers each hello by `answer(hello)`, a list of (bytes, descriptors)."""
+    """vetta-agent's probe socket: answers each hello by `answer(hello)`, a list of (bytes,
+    descriptors)."""
 
     def __init__(self, folder: Path, slots: int = 64) -> None:
         self.path = str(folder / "probe.sock")
         self.ring_path = str(folder / "agent.ring")
         self.slots = slots
         self.hellos: List[Dict[str, object]] = []
-        self.answer: Callable[["FakeAgent", socket.socket], None] = FakeAgent.send_ring
+        self.answer: Answer = FakeAgent.send_ring
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(self.path)
         self._listener.listen(8)
@@ -143,7 +148,7 @@ def send_with_descriptors(link: socket.socket, text: bytes, descriptors: List[in
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> "object":
+def agent(tmp_path: Path) -> Iterator[FakeAgent]:
     fake = FakeAgent(tmp_path)
     yield fake
     fake.close()

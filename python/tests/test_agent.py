@@ -11,7 +11,7 @@ from typing import Iterator
 
 import pytest
 
-from conftest import FakeAgent, Program, send_with_descriptors
+from .conftest import Answer, FakeAgent, Program, send_with_descriptors
 
 from vetta_probe.dump import read_ring
 
@@ -58,7 +58,8 @@ def test_hello_and_ring(program: Program, agent: FakeAgent) -> None:
     }
     ring = read_ring(agent.ring_path)
     assert ring.rank_id == 77 and ring.pid == pid and (ring.rank, ring.world_size) == (5, 8)
-    # A ring of 64 slots: the newest 63 steps and the note of the end; those before the answer came were kept, too.
+    # A ring of 64 slots: the newest 63 steps and the note of the end; those before the answer came
+    # were kept, too.
     assert ring.written == 101 and [step.step for step in ring.steps] == list(range(37, 100))
     assert [note.kind for note in ring.notes] == ["ended"] and ring.is_closed
     assert not program.rings.exists()
@@ -137,7 +138,7 @@ def test_agent_that_never_answers(program: Program, agent: FakeAgent) -> None:
     assert len(agent.hellos) == 1  # the next try is due after 10 s
 
 
-def rude(text: bytes, descriptors: int = 0, path: str = "/dev/zero") -> object:
+def rude(text: bytes, descriptors: int = 0, path: str = "/dev/zero") -> Answer:
     def answer(_: FakeAgent, link: socket.socket) -> None:
         files = [os.open(path, os.O_RDWR) for _ in range(descriptors)]
         send_with_descriptors(link, text, files)
@@ -168,8 +169,8 @@ GOOD = json.dumps({"vetta": 1, "ring": "/x", "bytes": 1}).encode()
         lambda fake, link: link.close(),
     ],
 )
-def test_rude_answers(program: Program, agent: FakeAgent, answer: object) -> None:
-    agent.answer = answer  # type: ignore[assignment]
+def test_rude_answers(program: Program, agent: FakeAgent, answer: Answer) -> None:
+    agent.answer = answer
     done = program.run(
         STEADY + "\n    import os\n    print(len(os.listdir('/proc/self/fd')))",
         VETTA_SOCKET=agent.path,
@@ -197,7 +198,8 @@ def test_broken_rings_are_refused(program: Program, agent: FakeAgent) -> None:
 
 
 def test_ring_goes_on_after_exec(program: Program, agent: FakeAgent) -> None:
-    """The same process again in a new program: the agent gives the same ring, and sequences go on."""
+    """The same process again in a new program: the agent gives the same ring, and sequences go
+    on."""
     code = """
     import os, sys
     import vetta_probe as probe
@@ -214,7 +216,8 @@ def test_ring_goes_on_after_exec(program: Program, agent: FakeAgent) -> None:
 
 
 def test_removed_ring_is_replaced(program: Program) -> None:
-    """A folder wiped under us: within 10 s the probe notices and asks anew (here: the clock of the check is moved)."""
+    """A folder wiped under us: within 10 s the probe notices and asks anew (here: the clock of the
+    check is moved)."""
     program.run(
         """
         import glob, os

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from conftest import Program
+from .conftest import Program
 
 LOOP = """
     import vetta_probe as probe

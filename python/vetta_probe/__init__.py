@@ -15,9 +15,10 @@
                 optimizer.step()
             step.loss(loss)
 
-Everything is optional but `step`. A mark costs a few microseconds. Without an agent on the node the probe is silent;
-`VETTA_PROBE=0` turns it off. It never raises into the loop, never blocks it, and reads nothing from a GPU: phases are
-times of the host, and a loss that lies on a device is left out unless it is given as a number.
+Everything is optional but `step`. A mark costs a few microseconds. Without an agent on the node the
+probe is silent; `VETTA_PROBE=0` turns it off. It never raises into the loop, never blocks it, and
+reads nothing from a GPU: phases are times of the host, and a loss that lies on a device is left out
+unless it is given as a number.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _time_ns = time.time_ns
 
 
 class Step:
-    """One training step, as `with probe.step(i) as s:` gives it. It is recorded when the block ends in good order."""
+    """One training step, as `with probe.step(i) as s:` gives it. It is recorded when the block ends
+    in good order."""
 
     __slots__ = (
         "number",
@@ -115,8 +117,9 @@ class Step:
             _recorder.fault(error)
 
     def phase(self, name: str) -> Phase:
-        """A part of this step: data, forward, backward, optimizer or allreduce. An inner phase is taken out of the
-        outer one; a phase entered twice adds up; an unknown name measures nothing."""
+        """A part of this step: data, forward, backward, optimizer or allreduce. An inner phase is
+        taken out of the outer one; a phase entered twice adds up; an unknown name measures
+        nothing."""
         return Phase(self, _INDEX.get(name, MISSING))
 
     def loss(self, value: object) -> None:
@@ -199,7 +202,8 @@ _NO_STEP = _NoStep(0, _NAN)
 
 
 def step(number: int, samples: Union[int, float, None] = None) -> Step:
-    """A training step: `with probe.step(i, samples=n) as s:`. `samples`: items trained on in it, by this rank."""
+    """A training step: `with probe.step(i, samples=n) as s:`. `samples`: items trained on in it, by
+    this rank."""
     if _recorder._link is None or _recorder.is_off:
         if not _recorder.is_ready():
             return _NO_STEP
@@ -215,7 +219,8 @@ def step(number: int, samples: Union[int, float, None] = None) -> Step:
 
 
 def phase(name: str) -> Phase:
-    """A part of the step that this thread is in. `data` outside of a step goes to the step that follows."""
+    """A part of the step that this thread is in. `data` outside of a step goes to the step that
+    follows."""
     current = _recorder.local.step
     if current is not None:
         return Phase(current, _INDEX.get(name, MISSING))
@@ -230,13 +235,14 @@ def loss(value: object) -> None:
 
 
 def end() -> None:
-    """The training loop is over, though the program is not: what follows is not a hang. Said by itself at exit."""
+    """The training loop is over, though the program is not: what follows is not a hang. Said by
+    itself at exit."""
     _recorder.note_ended()
 
 
 def wrap(loader: _T) -> _T:
-    """`loader` again, its iteration timed as the `data` phase of the step that follows. Length and attributes are
-    the loader's own. Where nobody listens it is `loader` itself."""
+    """`loader` again, its iteration timed as the `data` phase of the step that follows. Length and
+    attributes are the loader's own. Where nobody listens it is `loader` itself."""
     try:
         if not _recorder.is_ready():
             return loader

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The probe says hello to vetta-agent and gets its ring. Nothing here ever blocks.
 
-A hello is sent when a step begins and its answer is looked for when steps end: marks wait in memory in between
-(`Recorder`). An agent that is absent, stopped, full or hostile costs a few microseconds a try, and there is one try
-every 10 s at most. At the end of the program what is left of 200 ms may be spent waiting.
+A hello is sent when a step begins and its answer is looked for when steps end: marks wait in memory
+in between (`Recorder`). An agent that is absent, stopped, full or hostile costs a few microseconds
+a try, and there is one try every 10 s at most. At the end of the program what is left of 200 ms may
+be spent waiting.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ REPLY_BYTES_MAX = 8192
 
 
 class Link:
-    """The way to a ring: an agent's socket (`VETTA_SOCKET`), else a folder (`VETTA_RING_DIR`), else nothing."""
+    """The way to a ring: an agent's socket (`VETTA_SOCKET`), else a folder (`VETTA_RING_DIR`), else
+    nothing."""
 
     def __init__(self, socket_path: str, ring_dir: str) -> None:
         self._socket_path = socket_path
@@ -50,7 +52,8 @@ class Link:
         return self._own_ring(who)
 
     def poll(self, who: Identity, wait: bool = False) -> Optional[RingWriter]:
-        """The ring, if the agent's answer has come. With `wait`, waits until the answer's time is over."""
+        """The ring, if the agent's answer has come. With `wait`, waits until the answer's time is
+        over."""
         if self._socket is None:
             return None
         left = max(0.0, self._deadline - time.monotonic())
@@ -111,7 +114,8 @@ class Link:
 
 
 def _receive(link: socket.socket) -> Tuple[int, str]:
-    """(descriptor, "") or (-1, why). Every descriptor but the first is closed: the other side is not trusted."""
+    """(descriptor, "") or (-1, why). Every descriptor but the first is closed: the other side is
+    not trusted."""
     descriptors = array.array("i")
     try:
         text, ancillary, _, _ = link.recvmsg(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who this process is, from the environment that its launcher set, or from torch.distributed once it is initialised."""
+"""Who this process is, from the environment that its launcher set, or from torch.distributed once
+it is initialised."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Mapping, Optional, Tuple
 
 from ._ring import Identity
 
-# (rank, local rank, world size) in the order in which they are believed. Slurm's own come last: one Slurm task that
-# spawns eight ranks (torchrun) is the common case.
+# (rank, local rank, world size) in the order in which they are believed. Slurm's own come last: one
+# Slurm task that spawns eight ranks (torchrun) is the common case.
 _SOURCES = (
     ("VETTA_RANK", "VETTA_LOCAL_RANK", "VETTA_WORLD_SIZE"),
     ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
@@ -50,7 +51,8 @@ def ranks(environment: Mapping[str, str]) -> Tuple[int, int, int]:
         if names[0] != "VETTA_RANK":
             told = _from_torch()
             if told is not None and told != (rank, world_size):
-                # torch.multiprocessing.spawn inside one task: the environment names the task, torch the rank.
+                # torch.multiprocessing.spawn inside one task: the environment names the task, torch
+                # the rank.
                 return told[0], -1 if told[0] != rank or local_rank is None else local_rank, told[1]
         return (
             rank,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process remembers about its marks: the ring or the way to it, and the marks that wait for it.
+"""What the process remembers about its marks: the ring or the way to it, and the marks that wait
+for it.
 
-One `Recorder` a process (`recorder`). Its promise to the training loop: nothing here raises, nothing blocks, and a
-fault inside switches the probe off (a note says why, if there is a ring to say it in). Threads: a lock guards the
-ring; a mark that cannot have it within 10 ms goes with the next one. A forked child starts afresh and never touches its parent's
-ring.
+One `Recorder` a process (`recorder`). Its promise to the training loop: nothing here raises,
+nothing blocks, and a fault inside switches the probe off (a note says why, if there is a ring to
+say it in). Threads: a lock guards the ring; a mark that cannot have it within 10 ms goes with the
+next one. A forked child starts afresh and never touches its parent's ring.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 import traceback
 from collections import deque
 from types import TracebackType
-from typing import Any, Callable, Deque, Optional, Tuple, Type
+from typing import Any, Callable, Deque, List, Optional, Tuple, Type
 
 from ._hello import Link
 from ._identity import identity
@@ -55,6 +56,9 @@ class Recorder:
     def __init__(self) -> None:
         self.is_off = False
         self.is_hand = False  # the user's own marks silence the injected ones
+        self.before_end: List[
+            Callable[[], None]
+        ] = []  # what still holds marks when the process ends
         self._is_set_up = False
         self._reset()
 
@@ -71,7 +75,7 @@ class Recorder:
         self._is_finished = False
         self._next_lost_check = 0
 
-    # -- setting up ---------------------------------------------------------------------------------------------
+    # -- setting up ------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         """Whether marks can go anywhere; sets the process up on the first call that finds so."""
@@ -127,10 +131,11 @@ class Recorder:
 
         sys.excepthook = hook
 
-    # -- the way to the ring --------------------------------------------------------------------------------------
+    # -- the way to the ring ---------------------------------------------------------------------
 
     def seek(self, source: int) -> None:
-        """Look for the ring without blocking: say hello if a try is due, take the answer if it has come."""
+        """Look for the ring without blocking: say hello if a try is due, take the answer if it has
+        come."""
         link = self._link
         if link is None or self._ring is not None or not self._lock.acquire(False):
             return
@@ -156,10 +161,11 @@ class Recorder:
             self._ring.abandon()
             self._ring = None
 
-    # -- marks and notes ------------------------------------------------------------------------------------------
+    # -- marks and notes -------------------------------------------------------------------------
 
     def record(self, mark: Mark) -> None:
-        """Write a mark, or let it wait for the ring. May raise: callers hand what it raises to `fault`."""
+        """Write a mark, or let it wait for the ring. May raise: callers hand what it raises to
+        `fault`."""
         if not self._alive[0]:  # forked behind Python's back
             self._forked()
             return
@@ -189,6 +195,7 @@ class Recorder:
         """The uncaught exception that ends this process. Never raises."""
         if self._is_told or not self.is_ready():
             return
+        self._collect()
         self._guarded(lambda: self._note(NOTE_EXCEPTION, exception_text(error)))
         self._is_told = True
 
@@ -200,7 +207,8 @@ class Recorder:
         self._is_told = True
 
     def fault(self, error: BaseException) -> None:
-        """The probe failed inside: it is off from now on, and says so in the ring if there is one."""
+        """The probe failed inside: it is off from now on, and says so in the ring if there is
+        one."""
         if self.is_off:
             return
         self.is_off = True
@@ -214,16 +222,25 @@ class Recorder:
             pass
 
     def finish(self) -> None:
-        """The process ends in an orderly way: say how, and close the ring. Never raises; safe to call twice."""
+        """The process ends in an orderly way: say how, and close the ring. Never raises; safe to
+        call twice."""
         if self._is_finished or self._link is None or not self._alive[0]:
             return
         self._is_finished = True
+        self._collect()
         error = _error_in_flight()
         if error is not None:
             self.note_exception(error)
         if self.marks:
             self.note_ended()
         self._guarded(self._close)
+
+    def _collect(self) -> None:
+        for action in self.before_end:
+            try:
+                action()
+            except Exception as error:
+                self.fault(error)
 
     def _note(self, kind: int, text: str) -> None:
         if self._ring is None and self._link is not None:
@@ -245,7 +262,8 @@ class Recorder:
             self._ring = None
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Run `action` with the lock held; a fault inside switches the probe off instead of rising."""
+        """Run `action` with the lock held; a fault inside switches the probe off instead of
+        rising."""
         if not self._lock.acquire(True, LOCK_SECONDS):
             return
         try:
@@ -272,7 +290,8 @@ def exception_text(error: BaseException) -> str:
 
 
 def _wiped_on_fork() -> Any:
-    """A page that holds 1 here and 0 in every child, however it was forked: cheaper to ask than getpid()."""
+    """A page that holds 1 here and 0 in every child, however it was forked: cheaper to ask than
+    getpid()."""
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         page.madvise(MADV_WIPEONFORK)

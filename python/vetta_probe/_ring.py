@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ring of a rank: a mapped file with one writer (here) and one reader (vetta-agent).
 
-The format is docs/internals/agent-protocol.md, section 3. A mark is safe once its slot is written: it lives in the
-page cache of the file, so that the process may be killed at any moment afterwards. Not thread-safe: the recorder
-holds a lock around every call.
+The format is docs/internals/agent-protocol.md, section 3. A mark is safe once its slot is written:
+it lives in the page cache of the file, so that the process may be killed at any moment afterwards.
+Not thread-safe: the recorder holds a lock around every call.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def start_ticks(pid: int) -> int:
 
 
 def create(folder: str, who: Identity, slots: int = DEFAULT_SLOTS) -> int:
-    """Make `<folder>/<rank>-<pid>.ring` and return its descriptor. The file appears complete or not at all."""
+    """Make `<folder>/<rank>-<pid>.ring` and return its descriptor. The file appears complete or not
+    at all."""
     path = os.path.join(folder, "%d-%d.ring" % (who.rank, who.pid))
     partial = "%s.%x.part" % (path, time.monotonic_ns())
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -165,7 +166,8 @@ class RingWriter:
         self.sequence = sequence
 
     def write_note(self, kind: int, text: str, real_ns: int = 0) -> None:
-        """A note and its continuations. `written` moves once, so that a reader sees the note whole or not yet."""
+        """A note and its continuations. `written` moves once, so that a reader sees the note whole
+        or not yet."""
         chunks = split_text(text, min(CONTINUATIONS_MAX + 1, self.slots))
         sequence = self.sequence
         for index, chunk in enumerate(chunks):
@@ -181,7 +183,8 @@ class RingWriter:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the file has been removed under us: what is written now, nobody will ever read."""
+        """Whether the file has been removed under us: what is written now, nobody will ever
+        read."""
         return os.fstat(self._descriptor).st_nlink == 0
 
     def close(self) -> None:
@@ -190,7 +193,8 @@ class RingWriter:
         self.abandon()
 
     def abandon(self) -> None:
-        """Let the mapping go without touching the ring: what a forked child does with its parent's."""
+        """Let the mapping go without touching the ring: what a forked child does with its
+        parent's."""
         self._slot_body.release()
         self._u64.release()
         self._u32.release()
@@ -227,6 +231,7 @@ def _map_ring(descriptor: int) -> Tuple[mmap.mmap, int]:
     if not 0 < slots <= SLOTS_MAX or status.st_size < size:
         raise RingError("the ring says %d slots and has %d bytes" % (slots, status.st_size))
     if status.st_blocks * 512 < size:
-        # A hole in the file would end the process with SIGBUS on a full disk; ask for the room now instead.
+        # A hole in the file would end the process with SIGBUS on a full disk; ask for the room now
+        # instead.
         os.posix_fallocate(descriptor, 0, size)
     return mmap.mmap(descriptor, size), slots

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a ring: `python -m vetta_probe.dump [--json] RING...`. Also the tests' reader; it changes nothing.
+"""Read a ring: `python -m vetta_probe.dump [--json] RING...`. Also the tests' reader; it changes
+nothing.
 
-What is torn (a CRC or a sequence that does not agree) is left out and counted; what the writer has overwritten
-before it was read is counted, too.
+What is torn (a CRC or a sequence that does not agree) is left out and counted; what the writer has
+overwritten before it was read is counted, too.
 """
 
 from __future__ import annotations
