@@ -4,6 +4,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -27,6 +28,8 @@ examples:
 
 The GPUs are simulated: Slurm allocates them, nothing is behind them. The partitions are `main`
 (default) and `low`, whose jobs are requeued when one in main needs their place.
+With --cgroup jobs are confined to their memory and GPUs, as on a production node. Two such
+clusters on one host need different --prefix.
 SPANK plugins: drop a file with plugstack lines into DIR/etc/plugstack.d/ (NAME.conf).
 exit codes: 0 fine (status: up), 1 could not (status: not up), 2 usage, 4 not allowed
 """
@@ -59,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--gpus", type=_number(0, 64), help="simulated GPUs of a node (default: 4)")
     up.add_argument("--memory", type=_number(64, 1 << 24), help="MB of a node (default: 16000)")
     up.add_argument("--name", help="ClusterName (default: dev, or made from the folder's name)")
+    up.add_argument("--prefix", help="what the nodes' names begin with (default: n)")
+    up.add_argument(
+        "--cgroup",
+        action="store_const",
+        const=True,
+        help="jobs in cgroups (version 1), as on a production node",
+    )
     up.add_argument("--conf", metavar="FILE", help="lines to append to slurm.conf")
     up.add_argument(
         "--plugstack", metavar="LINE", action="append", help="a line for plugstack.conf; repeatable"
@@ -81,7 +91,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
-        print(f"\r\033[Kdevcluster: {text} ", end="" if text else "\r", file=sys.stderr, flush=True)
+        print("\r\033[K" + (f"devcluster: {text} " if text else ""), end="", file=sys.stderr)
+        sys.stderr.flush()
 
 
 def _need_root(what: str) -> None:
@@ -95,10 +106,17 @@ def _need_root(what: str) -> None:
 
 def _asked(args: argparse.Namespace) -> dict[str, object]:
     """The settings that were given in so many words, as opposed to defaults."""
-    asked = {name: getattr(args, name) for name in ("nodes", "cpus", "gpus", "memory", "plugstack")}
+    names = ("nodes", "cpus", "gpus", "memory", "prefix", "cgroup", "plugstack")
+    asked = {name: getattr(args, name) for name in names}
     asked["cluster"] = args.name
-    if args.name is not None and not (args.name.isidentifier() and args.name == args.name.lower()):
-        raise DevclusterError(f"--name: lower-case letters, digits and _, not '{args.name}'", USAGE)
+    if args.name is not None and not re.fullmatch("[a-z][a-z0-9_]{0,31}", args.name):
+        raise DevclusterError(
+            f"--name: up to 32 lower-case letters, digits and _, not '{args.name}'", USAGE
+        )
+    if args.prefix is not None and not re.fullmatch("[a-z][a-z-]{0,3}", args.prefix):
+        raise DevclusterError(
+            f"--prefix: up to 4 lower-case letters and -, not '{args.prefix}'", USAGE
+        )
     if args.conf is not None:
         try:
             with open(args.conf, encoding="utf-8") as file:
@@ -185,7 +203,8 @@ def _status(args: argparse.Namespace, layout: Layout) -> int:
     record = load(layout)
     state = record.state() if record else "down"
     if args.json:
-        empty = {"state": "down", "dir": str(layout.root), "nodes": [], "ports": {}, "daemons": {}}
+        empty: dict[str, Any] = {"state": "down", "dir": str(layout.root), "cluster": None}
+        empty |= {"slurm_conf": str(layout.slurm_conf), "nodes": [], "ports": {}, "daemons": {}}
         print(json.dumps(_report(layout, record) if record else empty))
     elif record is None:
         print(f"no cluster in {layout.root}")

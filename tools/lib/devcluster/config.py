@@ -5,11 +5,12 @@ import os
 import shutil
 import socket
 
+from devcluster import cgroups
 from devcluster.layout import DevclusterError, Layout
 from devcluster.record import Record, Settings
 
-# Short waits everywhere: a job starts when it is submitted, a dead node is seen in 15 s, a preempted
-# or cancelled job that ignores SIGTERM is killed after 5 s.
+# Short waits everywhere: a job starts when it is submitted, a dead node is seen in 15 s, a
+# preempted or cancelled job that ignores SIGTERM is killed after 5 s.
 SLURM_CONF = """\
 # Written by tools/devcluster at each `up`: changes belong into a file for `up --conf FILE`.
 ClusterName={cluster}
@@ -30,8 +31,7 @@ SlurmdDebug=info
 SlurmctldSyslogDebug=quiet
 SlurmdSyslogDebug=quiet
 PlugStackConfig={etc}/plugstack.conf
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+MailProg=/bin/true
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
@@ -58,7 +58,6 @@ DefMemPerCPU={mem_per_cpu}
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 
-JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=5
 JobCompType=jobcomp/none
 AccountingStorageType=accounting_storage/slurmdbd
@@ -66,11 +65,17 @@ AccountingStorageHost=127.0.0.1
 AccountingStoragePort={dbd_port}
 AccountingStoragePass={munge_socket}
 AccountingStoreFlags=job_comment,job_env,job_script
-{gres}
+{tracking}{gres}
 NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={node_ports} {shape} \
 RealMemory={memory}{node_gres} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
+"""
+
+WITHOUT_CGROUPS = """\
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
 """
 
 SLURMDBD_CONF = """\
@@ -116,6 +121,7 @@ def slurm_conf(layout: Layout, record: Record) -> str:
         tmp=layout.tmp,
         etc=layout.etc,
         mem_per_cpu=max(1, settings.memory // settings.cpus),
+        tracking=cgroups.SLURM_CONF if settings.cgroup else WITHOUT_CGROUPS,
         gres=gres,
         nodes=settings.node_range(),
         node_ports=_range(record.first_port + 2, settings.nodes),
@@ -170,6 +176,7 @@ def write(layout: Layout, record: Record) -> None:
     """Everything in etc/ but the munge key and what users put into plugstack.d/."""
     etc, settings, ports = layout.etc, record.settings, record.ports()
     _write(f"{etc}/gres.conf", gres_conf(settings))
+    _write(f"{etc}/cgroup.conf", cgroups.CGROUP_CONF if settings.cgroup else "")
     _write(f"{etc}/slurm.conf", slurm_conf(layout, record))
     dbd = SLURMDBD_CONF.format(
         munge_socket=layout.munge_socket, run=layout.run, dbd_port=ports["slurmdbd"]

@@ -102,7 +102,10 @@ def default_dir() -> Path:
 
 def resolve(named: str | None) -> Layout:
     """The layout of the folder that was asked for; the folder need not exist yet."""
-    layout = Layout(Path(os.path.realpath(Path(named) if named else default_dir())))
+    path = Path(named) if named else default_dir()
+    if path.is_symlink() and os.lstat(path).st_uid not in (0, os.geteuid()):
+        raise DevclusterError(f"{path} is somebody else's link: choose another --dir")
+    layout = Layout(Path(os.path.realpath(path)))
     size = len(os.fsencode(layout.root))
     if size > MAX_DIR_BYTES:
         raise DevclusterError(
@@ -129,7 +132,9 @@ def default_name(layout: Layout) -> str:
 
 def prepare(layout: Layout) -> None:
     """Makes the folder, or refuses one that is somebody else's or holds something else."""
-    layout.root.mkdir(parents=True, exist_ok=True, mode=0o755)
+    if not layout.root.exists():
+        layout.root.mkdir(parents=True)
+        layout.root.chmod(0o755)  # whatever the umask: ordinary users submit jobs
     found = os.lstat(layout.root)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise DevclusterError(

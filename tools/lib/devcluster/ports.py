@@ -13,8 +13,9 @@ FIRST_PORT = 10000
 class Reservation:
     """Consecutive ports that nobody else can take.
 
-    Each is bound here without SO_REUSEADDR, so that a second devcluster looking for ports is refused;
-    then SO_REUSEADDR is set and nothing listens, so that Slurm's daemons, which set it too, may bind.
+    Each is bound here without SO_REUSEADDR, so that a second devcluster looking for ports is
+    refused; then SO_REUSEADDR is set and nothing listens, so that Slurm's daemons, which set it
+    too, may bind.
     """
 
     def __init__(self, first: int, sockets: list[socket.socket]) -> None:

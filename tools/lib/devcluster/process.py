@@ -62,6 +62,10 @@ def environment(pid: int) -> dict[bytes, bytes]:
     return {name: value for name, mark, value in pairs if mark}
 
 
+def arguments(pid: int) -> list[bytes]:
+    return _read(pid, "cmdline").split(b"\0")
+
+
 def program(pid: int) -> str:
     """The file that runs, which a process cannot choose as it can its title; Debian's -wlm cut."""
     try:
@@ -94,7 +98,7 @@ def _folder(pid: int) -> bytes:
 def _belongs(pid: int, slurm_conf: bytes, root: bytes) -> bool:
     name = program(pid)
     if name == "slurmstepd":
-        # Its title may have overwritten its environment; it stays in the folder slurmd was started in.
+        # Its title may have overwritten its environment; it stays in slurmd's working folder.
         if _folder(pid).startswith(root + b"/"):
             return True
     env = environment(pid)
@@ -108,22 +112,63 @@ def _belongs(pid: int, slurm_conf: bytes, root: bytes) -> bool:
     return b"SLURMD_NODENAME" in env and b"SLURM_JOB_ID" in env
 
 
+def below(tops: set[int]) -> set[int]:
+    """The descendants of some processes."""
+    children: dict[int, list[int]] = {}
+    for pid in all_pids():
+        children.setdefault(parent(pid), []).append(pid)
+    found: set[int] = set()
+    waiting = list(tops)
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            if child not in found:
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+def living(pids: set[int]) -> list[Process]:
+    """The processes of these pids, without this one and its ancestors."""
+    found = (find(pid) for pid in pids - lineage())
+    return [process for process in found if process is not None]
+
+
 def owned(root: Path, slurm_conf: Path) -> list[Process]:
     """Every process of the cluster in `root`: its daemons, and whatever its jobs have started."""
-    pids = all_pids()
-    spared = lineage()
-    mine = {pid for pid in pids if _belongs(pid, os.fsencode(slurm_conf), os.fsencode(root))}
-    steps = {pid for pid in mine if program(pid) == "slurmstepd"}
-    parents = {pid: parent(pid) for pid in pids}
-    for pid in pids:
-        above, seen = parents[pid], 0
-        while above in parents and above > 1 and seen < 1000:
-            if above in steps:
-                mine.add(pid)
-                break
-            above, seen = parents[above], seen + 1
-    found = (find(pid) for pid in mine - spared)
-    return [process for process in found if process is not None]
+    conf, folder = os.fsencode(slurm_conf), os.fsencode(root)
+    mine = {pid for pid in all_pids() if _belongs(pid, conf, folder)}
+    # A job may give its processes another environment, but not other ancestors.
+    return living(mine | below({pid for pid in mine if program(pid) == "slurmstepd"}))
+
+
+def of_node(root: Path, slurm_conf: Path, node: str) -> list[Process]:
+    """What the jobs on one node run; a step manager is known by its socket in the node's folder."""
+    spool = os.fsencode(root / "spool" / node) + b"/"
+    inodes = set()
+    for line in Path("/proc/net/unix").read_bytes().splitlines():
+        fields = line.split(None, 7)
+        if len(fields) == 8 and fields[7].startswith(spool):
+            inodes.add(b"socket:[" + fields[6] + b"]")
+    found = set()
+    for process in owned(root, slurm_conf):
+        name = program(process.pid)
+        if name == "slurmstepd" and inodes & _open_files(process.pid):
+            found.add(process.pid)
+        if name in DAEMONS or name == "slurmstepd":
+            continue
+        if environment(process.pid).get(b"SLURMD_NODENAME") == os.fsencode(node):
+            found.add(process.pid)
+    return living(found | below(found))
+
+
+def _open_files(pid: int) -> set[bytes]:
+    folder, found = f"/proc/{pid}/fd".encode(), set()
+    try:
+        for name in os.listdir(folder):
+            found.add(os.readlink(folder + b"/" + name))
+    except OSError:
+        pass  # it is ending
+    return found
 
 
 def send(process: Process, number: signal.Signals) -> bool:

@@ -26,16 +26,19 @@ class Settings:
     cpus: int = 64
     gpus: int = 4
     memory: int = 16000
+    prefix: str = "n"
+    cgroup: bool = False
     conf: str = ""
     plugstack: list[str] = field(default_factory=list)
 
     def node_names(self) -> list[str]:
         width = max(3, len(str(self.nodes)))
-        return [f"n{number:0{width}}" for number in range(1, self.nodes + 1)]
+        return [f"{self.prefix}{number:0{width}}" for number in range(1, self.nodes + 1)]
 
     def node_range(self) -> str:
         names = self.node_names()
-        return names[0] if len(names) == 1 else f"n[{names[0][1:]}-{names[-1][1:]}]"
+        first, last = (name.removeprefix(self.prefix) for name in (names[0], names[-1]))
+        return names[0] if first == last else f"{self.prefix}[{first}-{last}]"
 
 
 @dataclass
@@ -86,6 +89,7 @@ def save(layout: Layout, record: Record) -> None:
     """Replaces the record in one step, so that a reader never sees half of it."""
     temporary = layout.root / f".devcluster.json.{os.getpid()}"
     temporary.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    temporary.chmod(0o644)  # `status` and `run` are for everybody
     os.replace(temporary, layout.record)
 
 

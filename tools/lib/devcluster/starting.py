@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from devcluster import config, daemons, ports
+from devcluster import cgroups, config, daemons, ports
 from devcluster.layout import DevclusterError, Layout, prepare
 from devcluster.process import boot_id
 from devcluster.record import Record, Settings, load, locked, save
@@ -16,6 +16,8 @@ READY_SECONDS = 60
 ATTEMPTS = 3
 ACCOUNT = "research"
 USERS = "root,games,nobody"
+# In the database's folder once all is in it; a database without it is made again.
+COMPLETE = "devcluster-complete"
 
 Say = Callable[[str], None]
 
@@ -42,8 +44,7 @@ def tool(layout: Layout, *argv: str, check: bool = True) -> str:
 
 def _install_database(layout: Layout) -> bool:
     """Makes an empty database; one that a crash left half made is made again. True when new."""
-    complete = layout.db / "devcluster-complete"
-    if complete.exists():
+    if (layout.db / COMPLETE).exists():
         return False
     shutil.rmtree(layout.db, ignore_errors=True)
     layout.db.mkdir(mode=0o700)
@@ -60,7 +61,6 @@ def _install_database(layout: Layout) -> bool:
         ).returncode
     if status != 0:
         daemons.fail(layout, "mariadb-install-db", f"failed with exit code {status}")
-    complete.touch()
     return True
 
 
@@ -71,13 +71,37 @@ def _start(layout: Layout, record: Record, *names: str) -> list[daemons.Daemon]:
     return started
 
 
-def _register(layout: Layout, settings: Settings) -> None:
-    """Accounts as a site has them; nothing is enforced, so other users can submit all the same."""
-    tool(layout, "sacctmgr", "-i", "add", "cluster", settings.cluster, check=False)
-    tool(layout, "sacctmgr", "-i", "add", "account", ACCOUNT, "Description=default", check=False)
-    users = [user for user in USERS.split(",")]
-    for user in users:
-        tool(layout, "sacctmgr", "-i", "add", "user", user, f"Account={ACCOUNT}", check=False)
+def _accounts(layout: Layout) -> subprocess.Popen[str]:
+    """Begins to add accounts as a site has them; slow, so Slurm's other daemons start meanwhile.
+
+    Nothing is enforced: users without an account can submit all the same.
+    """
+    session = subprocess.Popen(
+        [daemons.program("sacctmgr"), "-i", "-Q"],
+        env=daemons.environment(layout),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd="/",
+    )
+    assert session.stdin
+    session.stdin.write(
+        f"add account {ACCOUNT} description=default organization=dev\n"
+        f"add user {USERS} account={ACCOUNT}\nquit\n"
+    )
+    session.stdin.close()
+    session.stdin = None
+    return session
+
+
+def _finish(session: subprocess.Popen[str]) -> None:
+    try:
+        said, _ = session.communicate(timeout=READY_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise DevclusterError(f"sacctmgr added no accounts in {READY_SECONDS} s") from None
+    if session.returncode != 0:
+        raise DevclusterError(f"sacctmgr could not add accounts: {said.strip()}")
 
 
 def _wait_idle(layout: Layout, record: Record, seconds: float) -> None:
@@ -114,25 +138,41 @@ def _bring_up(layout: Layout, record: Record, attempt: int, say: Say) -> None:
         config.make_folders(layout, record.settings)
         config.write(layout, record)
         save(layout, record)
-        munged = _start(layout, record, "munged")
-        say("database")
-        new = _install_database(layout)
-        database = _start(layout, record, "mariadbd")
-        daemons.wait_ready(layout, record, munged + database, READY_SECONDS)
-        say("slurmdbd")
-        daemons.wait_ready(layout, record, _start(layout, record, "slurmdbd"), READY_SECONDS)
+        _start_all(layout, record, say)
+        record.complete = True
+        save(layout, record)
+    finally:
+        held.release()
+
+
+def _start_all(layout: Layout, record: Record, say: Say) -> None:
+    """In the order in which the daemons need each other."""
+    munged = _start(layout, record, "munged")
+    say("database")
+    new = _install_database(layout)
+    database = _start(layout, record, "mariadbd")
+    daemons.wait_ready(layout, record, munged + database, READY_SECONDS)
+    say("slurmdbd")
+    daemons.wait_ready(layout, record, _start(layout, record, "slurmdbd"), READY_SECONDS)
+    session = None
+    try:
         if new:
-            _register(layout, record.settings)
+            tool(layout, "sacctmgr", "-i", "add", "cluster", record.settings.cluster)
+            session = _accounts(layout)
         say("slurmctld")
         daemons.wait_ready(layout, record, _start(layout, record, "slurmctld"), READY_SECONDS)
         say(f"{record.settings.nodes} nodes")
         nodes = _start(layout, record, *record.settings.node_names())
         daemons.wait_ready(layout, record, nodes, READY_SECONDS)
         _wait_idle(layout, record, READY_SECONDS)
-        record.complete = True
-        save(layout, record)
+        if session:
+            say("accounts")
+            _finish(session)
+        (layout.db / COMPLETE).touch()
     finally:
-        held.release()
+        if session and session.poll() is None:
+            session.kill()
+            session.wait()
 
 
 def _differences(running: Settings, asked: dict[str, object]) -> list[str]:
@@ -162,12 +202,15 @@ def up(layout: Layout, asked: dict[str, object], default_name: str, fresh: bool,
         settings = Settings(cluster=default_name)
         for name, value in asked.items():
             setattr(settings, name, value)
+        if settings.cgroup:
+            cgroups.check(layout, settings)
         if fresh:
             wipe(layout)
         elif before and before.settings.cluster != settings.cluster and layout.db.exists():
             raise DevclusterError(
-                f"{layout.root} holds the accounting of the cluster {before.settings.cluster}, not of "
-                f"{settings.cluster}: give the same --name, another --dir, or --fresh to delete it"
+                f"{layout.root} holds the accounting of the cluster {before.settings.cluster}, "
+                f"not of {settings.cluster}: give the same --name, another --dir, or --fresh to "
+                "delete it"
             )
         _try_up(layout, Record(settings), say)
         return True

@@ -2,18 +2,29 @@
 """`down` and `kill`: ends what is the cluster's, and nothing else."""
 
 import signal
+import subprocess
+from pathlib import Path
 
+from devcluster import cgroups
 from devcluster.layout import DevclusterError, Layout
-from devcluster.process import DAEMONS, Process, end, environment, owned, program, send, wait_gone
+from devcluster.process import DAEMONS, Process, end, of_node, owned, program, send, wait_gone
 from devcluster.record import Record, load
 
 ROUNDS = 5
 GRACE_SECONDS = 6
 
 
+def _owned(layout: Layout) -> list[Process]:
+    """The cluster's processes by their own marks, and by cgroups where it has them."""
+    found = set(owned(layout.root, layout.slurm_conf))
+    if record := load(layout):
+        found.update(cgroups.members(layout, record))
+    return sorted(found, key=lambda process: process.pid)
+
+
 def end_all(layout: Layout) -> int:
     """Ends every process of the cluster, however it came about; gives back how many there were."""
-    every = owned(layout.root, layout.slurm_conf)
+    every = _owned(layout)
     names = {process: program(process.pid) for process in every}
     end([process for process in every if names[process] in ("slurmctld", "slurmd")], GRACE_SECONDS)
     end([process for process in every if names[process] not in DAEMONS], 0)
@@ -21,8 +32,11 @@ def end_all(layout: Layout) -> int:
     end([process for process in every if names[process] == "slurmdbd"], GRACE_SECONDS)
     end([process for process in every if names[process] in ("mariadbd", "munged")], GRACE_SECONDS)
     for _ in range(ROUNDS):
-        late = owned(layout.root, layout.slurm_conf)
+        late = _owned(layout)
         if not late:
+            if record := load(layout):
+                cgroups.remove(layout, record)
+            unmount_below(layout)
             return len(every)
         end(late, 0)
     raise DevclusterError(
@@ -31,15 +45,15 @@ def end_all(layout: Layout) -> int:
     )
 
 
-def _steps_of(layout: Layout, node: str) -> list[Process]:
-    """What the jobs of one node run: needed to make a node fail, not only its slurmd."""
-    found = []
-    for process in owned(layout.root, layout.slurm_conf):
-        if program(process.pid) in DAEMONS:
-            continue
-        if environment(process.pid).get(b"SLURMD_NODENAME") == node.encode():
-            found.append(process)
-    return found
+def unmount_below(layout: Layout) -> None:
+    """Lets go of what a job has mounted in the folder: deleting must not reach through it."""
+    lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    points = [line.split()[4].encode().decode("unicode_escape") for line in lines]
+    for point in sorted(points, reverse=True):
+        if point.startswith(f"{layout.root}/"):
+            done = subprocess.run(["umount", "-l", point], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise DevclusterError(f"{point} is mounted and stays so: {done.stderr.strip()}")
 
 
 def kill(layout: Layout, record: Record, name: str, jobs: bool) -> bool:
@@ -47,7 +61,7 @@ def kill(layout: Layout, record: Record, name: str, jobs: bool) -> bool:
     process = record.living(name)
     if process is None and not jobs:
         return False
-    steps = _steps_of(layout, name) if jobs else []
+    steps = of_node(layout.root, layout.slurm_conf, name) if jobs else []
     targets = ([process] if process else []) + steps
     for target in targets:
         send(target, signal.SIGKILL)
