@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reader of /proc (or of a fake tree: the root is an argument). Values the kernel does not give
 // are empty optionals or errors with the reason (denied, not_found: the process has gone).
-// Thread-safety: const, any thread.
+// Thread-safety: const, any thread. (The name leaves <sys/procfs.h> to the system.)
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files: whole reads with a limit, atomic replacement, folders, locks. Paths are bytes; every
-// descriptor is close-on-exec. Errors name the path and the system's reason.
+// descriptor is close-on-exec. Errors name the path and the system's reason. (The name leaves
+// <sys/file.h> to the system.)
 // Thread-safety: free functions may run in any thread.
 #pragma once
 
