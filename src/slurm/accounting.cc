@@ -48,14 +48,12 @@ struct Places {
         sluid(columns.at("SLUID")),
         work_dir(columns.at("WorkDir")),
         comment(columns.at("Comment")),
-        command(columns.at("SubmitLine")),
         name(columns.at("JobName")) {}
 
   using Place = std::optional<std::size_t>;
   Place raw_id, id, state, submit, eligible, start, end, suspended, exit, derived, user, uid,
       account, partition, qos, nodes, node_count, cpus, tasks, tres, asked, reason, limit,
-      limit_text, max_rss, cpu_time, priority, index, restarts, sluid, work_dir, comment, command,
-      name;
+      limit_text, max_rss, cpu_time, priority, index, restarts, sluid, work_dir, comment, name;
 };
 
 void read_identity(const JobId& label, model::Attempt& attempt) {
@@ -86,7 +84,6 @@ void read_words(Record record, const Places& at, model::Attempt& attempt) {
   attempt.qos = known(field(record, at.qos));
   attempt.work_dir = field(record, at.work_dir);
   attempt.comment = field(record, at.comment);
-  attempt.command = field(record, at.command);
   attempt.name = field(record, at.name);
 }
 
@@ -149,7 +146,7 @@ class Rows {
   Rows(const AccountingText& format, std::string_view cluster)
       : places_(Columns(format.fields)), cluster_(cluster) {}
 
-  std::optional<std::string> take(Record record) {
+  std::optional<std::string> take(int line, Record record) {
     auto raw = parse_job_id(field(record, places_.raw_id));
     const auto label = parse_job_id(field(record, places_.id));
     if (!raw && !places_.raw_id) raw = label;
@@ -163,23 +160,55 @@ class Rows {
       attempts_.push_back({std::move(*attempt), {}});
       return std::nullopt;
     }
-    const auto indexed = by_index_.find(std::string(index));
-    const auto by_id = by_job_.find(raw->id);
-    if (indexed == by_index_.end() && by_id == by_job_.end())
-      return fmt::format("step {}.{} comes without its job", raw->id, one_line(raw->step, 40));
-    const std::size_t owner = indexed != by_index_.end() ? indexed->second : by_id->second;
-    if (attempts_[owner].attempt.key.job_id != raw->id)
-      return fmt::format("step {}.{} has the index of job {}", raw->id, one_line(raw->step, 40),
-                         attempts_[owner].attempt.key.job_id);
-    attempts_[owner].steps.push_back(read_step(record, places_, raw->step));
+    if (!own(raw->id, index, record, raw->step))
+      orphans_.push_back(
+          {line, raw->id, std::string(index), read_step(record, places_, raw->step)});
     return std::nullopt;
+  }
+
+  /// Steps that came before the row of their job; those that still have none are refused.
+  std::vector<Refusal> finish() {
+    std::vector<Refusal> refused;
+    for (Orphan& orphan : orphans_) {
+      if (AccountedAttempt* owner = owner_of(orphan.job_id, orphan.index))
+        owner->steps.push_back(std::move(orphan.step));
+      else
+        refused.push_back(
+            {orphan.line, fmt::format("step {}.{} comes without its job", orphan.job_id,
+                                      one_line(orphan.step.step_id, 40))});
+    }
+    return refused;
   }
 
   std::vector<AccountedAttempt> take_all() { return std::move(attempts_); }
 
  private:
+  struct Orphan {
+    int line = 0;
+    std::uint64_t job_id = 0;
+    std::string index;
+    model::Step step;
+  };
+
+  /// By DBIndex where there is one, else the latest row of the job so far.
+  AccountedAttempt* owner_of(std::uint64_t job_id, std::string_view index) {
+    const auto indexed = by_index_.find(std::string(index));
+    if (indexed != by_index_.end() && attempts_[indexed->second].attempt.key.job_id == job_id)
+      return &attempts_[indexed->second];
+    if (!index.empty()) return nullptr;
+    const auto by_id = by_job_.find(job_id);
+    return by_id == by_job_.end() ? nullptr : &attempts_[by_id->second];
+  }
+
+  bool own(std::uint64_t job_id, std::string_view index, Record record, std::string_view step_id) {
+    AccountedAttempt* owner = owner_of(job_id, index);
+    if (owner != nullptr) owner->steps.push_back(read_step(record, places_, step_id));
+    return owner != nullptr;
+  }
+
   Places places_;
   std::string_view cluster_;
+  std::vector<Orphan> orphans_;
   std::vector<AccountedAttempt> attempts_;
   std::unordered_map<std::uint64_t, std::size_t> by_job_;
   std::unordered_map<std::string, std::size_t> by_index_;
@@ -189,12 +218,12 @@ class Rows {
 
 const std::vector<std::string>& accounting_fields() {
   static const std::vector<std::string> fields = {
-      "JobIDRaw",  "JobID",      "DBIndex",   "State",    "Submit",          "Eligible",
-      "Start",     "End",        "Suspended", "ExitCode", "DerivedExitCode", "User",
-      "UID",       "Account",    "Partition", "QOS",      "NodeList",        "NNodes",
-      "AllocCPUS", "NTasks",     "AllocTRES", "ReqTRES",  "Reason",          "TimelimitRaw",
-      "MaxRSS",    "TotalCPU",   "Priority",  "Restarts", "SLUID",           "WorkDir",
-      "Comment",   "SubmitLine", "JobName"};
+      "JobIDRaw",  "JobID",    "DBIndex",   "State",    "Submit",          "Eligible",
+      "Start",     "End",      "Suspended", "ExitCode", "DerivedExitCode", "User",
+      "UID",       "Account",  "Partition", "QOS",      "NodeList",        "NNodes",
+      "AllocCPUS", "NTasks",   "AllocTRES", "ReqTRES",  "Reason",          "TimelimitRaw",
+      "MaxRSS",    "TotalCPU", "Priority",  "Restarts", "SLUID",           "WorkDir",
+      "Comment",   "JobName"};
   return fields;
 }
 
@@ -208,8 +237,10 @@ Parsed<std::vector<AccountedAttempt>> parse_accounting(std::string_view text,
   records.trailing_separator = format.trailing_separator;
   records.free_text = format.free_text;
   Parsed<std::vector<AccountedAttempt>> parsed;
-  parsed.refused =
-      read_records(text, records, [&rows](int, Record record) { return rows.take(record); });
+  parsed.refused = read_records(
+      text, records, [&rows](int line, Record record) { return rows.take(line, record); });
+  const auto orphans = rows.finish();
+  parsed.refused.insert(parsed.refused.end(), orphans.begin(), orphans.end());
   parsed.value = rows.take_all();
   return parsed;
 }

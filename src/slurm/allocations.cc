@@ -116,7 +116,7 @@ class Cutter {
     const std::string_view rest = text_.substr(at);
     if (!rest.starts_with(known.name)) return false;
     const std::string_view behind = trim(rest.substr(known.name.size(), 64));
-    if (!behind.starts_with("UserId=")) return false;
+    if (!behind.starts_with("UserId=") && !behind.starts_with("HetJobIdSet=")) return false;
     at += known.name.size();
     return true;
   }

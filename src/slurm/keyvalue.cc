@@ -26,6 +26,14 @@ std::size_t key_length(std::string_view text, std::size_t at) {
   return end < text.size() && text[end] == '=' ? end - at + 1 : 0;
 }
 
+/// Slurm says that a list is empty in a sentence: "No nodes in the system", "No licenses
+/// configured in Slurm.".
+bool is_prose_of_none(std::string_view text) {
+  text = trim(text);
+  return text.starts_with("No ") && !text.contains('\n') &&
+         (text.contains(" in the system") || text.contains(" configured in Slurm"));
+}
+
 }  // namespace
 
 KeyValues::KeyValues(std::string_view record, int line) : text_(record), line_(line) {
@@ -54,6 +62,7 @@ bool KeyValues::has(std::string_view key) const {
 
 Parsed<std::vector<KeyValues>> read_key_values(std::string_view text, std::string_view first_key) {
   Parsed<std::vector<KeyValues>> parsed;
+  if (is_prose_of_none(text)) return parsed;
   std::size_t begin = std::string_view::npos;  // of the record being collected
   int begin_line = 0;
   int line = 0;

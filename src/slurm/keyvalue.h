@@ -31,7 +31,7 @@ class KeyValues {
 };
 
 /// Cuts a text into records that begin with `first_key` ("NodeName=") at the start of a line; what
-/// stands before the first one is refused.
+/// stands before the first one is refused. "No nodes in the system" and the like are no records.
 [[nodiscard]] Parsed<std::vector<KeyValues>> read_key_values(std::string_view text,
                                                              std::string_view first_key);
 
