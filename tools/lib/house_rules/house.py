@@ -17,7 +17,7 @@ LEFTOVER = re.compile(
     r"\b(" + "|".join(("FIX" + "ME", "TO" + "DO", "XX" + "X", "HA" + "CK")) + r")\b"
 )
 # Folders of one person's machine; /home/alice is the documentation's user.
-MACHINE = re.compile(r"(?<![\w./-])(/home/(?!alice\b)[a-z]\w*|/Users/\w+|/work/\w+|/root/\w+)")
+MACHINE = re.compile(r"(?<![\w./-])(/home/(?!alice\b)[a-z]\w*|/Users/\w+|/work/\w+)")
 BLOB_BYTES = 1 << 20
 # Where a file must be named by another one, for nothing finds it by its folder.
 NAMED = ("cmake/", "tools/lib/", "etc/", "packaging/")
