@@ -19,6 +19,7 @@ case $MASTER_ADDR in 127.*) export GLOO_SOCKET_IFNAME=lo ;; esac # several nodes
 # 9:3 redirects what local rank 9 prints, which is nobody: PyTorch 1.13 on Python 3.11 cannot
 # read its own default, 0.
 # shellcheck disable=SC2016 # expanded in each task
-exec srun --kill-on-bad-exit=1 bash -c 'exec $LAUNCH "$PYTHON" -m torch.distributed.run \
-    --redirects=9:3 --tee=9:3 --nnodes="$SLURM_NNODES" --node_rank="$SLURM_NODEID" --nproc_per_node=2 \
+exec srun --kill-on-bad-exit=1 bash -c 'exec $LAUNCH "$PYTHON" \
+    -m torch.distributed.run --redirects=9:3 --tee=9:3 \
+    --nnodes="$SLURM_NNODES" --node_rank="$SLURM_NODEID" --nproc_per_node=2 \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" "$here/train.py" "$@"' torchrun "$@"

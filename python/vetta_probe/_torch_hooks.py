@@ -13,10 +13,12 @@ and `uninstall` puts everything back. What cannot be hooked is left alone.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ._recorder import recorder
 from ._tracker import Tracker
 
 COLLECTIVES = (
@@ -417,3 +419,26 @@ def loss_of(tensors: Any) -> float:
     except Exception:
         pass
     return _NAN
+
+
+_active: Optional[Hooks] = None  # of this process
+
+
+def start(torch: Any) -> None:
+    """Hook `torch`, once a process."""
+    global _active
+    if _active is not None:
+        return
+    tracker = Tracker(recorder)
+    _active = Hooks(tracker)
+    _active.install(torch)
+    recorder.before_end.append(tracker.flush)
+    os.register_at_fork(after_in_child=tracker.reset)
+
+
+def stop() -> None:
+    """Take every hook out again."""
+    global _active
+    if _active is not None:
+        _active.uninstall()
+        _active = None
