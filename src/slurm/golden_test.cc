@@ -2,6 +2,7 @@
 // Walks tests/golden/slurm: a folder is a case, its name says the reader (jobs-…, nodes-…); `input`
 // is what Slurm printed, `expect` what is read of it. UPDATE_GOLDEN=1 rewrites `expect`: review the
 // difference. Every prefix of every input must be read or refused too.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>

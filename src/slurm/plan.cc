@@ -56,8 +56,10 @@ double largeness(std::size_t jobs, const PollLimits& limits) {
 Duration pause_of(const PollState& state, const PollLimits& limits) {
   const double share = largeness(state.jobs, limits);
   const double fast = seconds(limits.pause_min);
+  // As if every round were as dear as one may be: a cheap round must not bring the next one nearer.
+  const int dearest = std::max(state.round_rpcs, limits.rpcs_per_round_max);
   const double within_budget =
-      std::max(fast, state.round_rpcs * 60.0 / std::max(limits.rpcs_per_minute_max, 0.01));
+      std::max(fast, dearest * 60.0 / std::max(limits.rpcs_per_minute_max, 0.01));
   double pause = std::pow(fast, 1 - share) * std::pow(within_budget, share);
   pause = std::max(pause, seconds(state.round_took) / std::max(limits.busy_share, 0.001));
   if (state.controller_busy) pause = std::max(pause * 2, within_budget);
