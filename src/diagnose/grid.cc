@@ -21,12 +21,21 @@ using model::Phase;
 
 struct KeyedMark {
   StepKey key;
-  const Mark* mark;
+  const Mark* mark = nullptr;
 };
 
+// One rank's usable marks in the order of their keys: the table's own where they are so already,
+// which is the usual case, else sorted ones.
 struct RankMarks {
   GridRank rank;
-  std::vector<KeyedMark> marks;
+  std::span<const Mark> direct;
+  std::vector<KeyedMark> keyed;
+
+  [[nodiscard]] std::size_t size() const { return keyed.empty() ? direct.size() : keyed.size(); }
+
+  [[nodiscard]] KeyedMark operator[](std::size_t i) const {
+    return keyed.empty() ? KeyedMark{{0, direct[i].step}, &direct[i]} : keyed[i];
+  }
 };
 
 bool is_usable(const Mark& mark) {
@@ -68,6 +77,13 @@ std::vector<KeyedMark> key_marks(std::vector<const Mark*> marks) {
   return keyed;
 }
 
+bool is_in_order(std::span<const Mark> marks) {
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    if (!is_usable(marks[i]) || (i > 0 && marks[i - 1].step >= marks[i].step)) return false;
+  }
+  return !marks.empty();
+}
+
 std::vector<RankMarks> collect(const model::StepTable& table, std::int64_t& unusable) {
   std::vector<const model::RankSteps*> by_rank;
   for (const model::RankSteps& rank : table.ranks) by_rank.push_back(&rank);
@@ -76,19 +92,28 @@ std::vector<RankMarks> collect(const model::StepTable& table, std::int64_t& unus
   });
   std::vector<RankMarks> ranks;
   for (std::size_t i = 0; i < by_rank.size();) {
-    std::vector<const Mark*> marks;
     const model::RankSteps& first = *by_rank[i];
-    do {  // the same rank registered twice is one rank; unknown ranks (-1) stay apart
-      marks.reserve(marks.size() + by_rank[i]->marks.size());
-      for (const Mark& mark : by_rank[i]->marks) {
-        if (is_usable(mark))
-          marks.push_back(&mark);
-        else
-          ++unusable;
+    std::size_t end =
+        i + 1;  // the same rank registered twice is one rank; unknown ranks (-1) stay apart
+    while (end < by_rank.size() && first.rank >= 0 && by_rank[end]->rank == first.rank) ++end;
+    RankMarks rank{{first.rank, first.node}, {}, {}};
+    if (end == i + 1 && is_in_order(first.marks)) {
+      rank.direct = first.marks;
+      i = end;
+    } else {
+      std::vector<const Mark*> marks;
+      for (; i < end; ++i) {
+        for (const Mark& mark : by_rank[i]->marks) {
+          if (is_usable(mark)) {
+            marks.push_back(&mark);
+          } else {
+            ++unusable;
+          }
+        }
       }
-      ++i;
-    } while (i < by_rank.size() && first.rank >= 0 && by_rank[i]->rank == first.rank);
-    if (!marks.empty()) ranks.push_back({{first.rank, first.node}, key_marks(std::move(marks))});
+      rank.keyed = key_marks(std::move(marks));
+    }
+    if (rank.size() > 0) ranks.push_back(std::move(rank));
   }
   return ranks;
 }
@@ -99,13 +124,14 @@ std::vector<StepKey> all_steps(const std::vector<RankMarks>& ranks) {
   std::vector<StepKey> base;
   if (ranks.empty()) return base;
   const auto longest = std::max_element(
-      ranks.begin(), ranks.end(),
-      [](const auto& a, const auto& b) { return a.marks.size() < b.marks.size(); });
-  for (const KeyedMark& mark : longest->marks) base.push_back(mark.key);
+      ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  base.reserve(longest->size());
+  for (std::size_t i = 0; i < longest->size(); ++i) base.push_back((*longest)[i].key);
   std::vector<StepKey> extra;
   for (const RankMarks& rank : ranks) {
     auto at = base.begin();
-    for (const KeyedMark& mark : rank.marks) {
+    for (std::size_t i = 0; i < rank.size(); ++i) {
+      const KeyedMark mark = rank[i];
       while (at != base.end() && *at < mark.key) ++at;
       if (at == base.end() || mark.key < *at) extra.push_back(mark.key);
     }
@@ -123,7 +149,8 @@ std::vector<StepKey> judged_steps(const std::vector<RankMarks>& ranks, const Opt
   std::vector<std::uint32_t> seen(all.size(), 0);
   for (const RankMarks& rank : ranks) {
     std::size_t at = 0;
-    for (const KeyedMark& mark : rank.marks) {
+    for (std::size_t i = 0; i < rank.size(); ++i) {
+      const KeyedMark mark = rank[i];
       while (all[at] < mark.key) ++at;
       ++seen[at];
     }
@@ -175,12 +202,14 @@ void fill_cells(const std::vector<RankMarks>& ranks, Grid& grid) {
   constexpr Cell none{missing, missing, missing, missing, missing, missing, missing};
   grid.cells.assign(grid.steps.size() * ranks.size(), none);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const std::vector<KeyedMark>& marks = ranks[r].marks;
+    const RankMarks& marks = ranks[r];
     std::size_t at = 0;
     for (std::size_t i = 0; i < marks.size() && at < grid.steps.size(); ++i) {
-      while (at < grid.steps.size() && grid.steps[at] < marks[i].key) ++at;
-      if (at == grid.steps.size() || marks[i].key < grid.steps[at]) continue;
-      grid.cells[at * ranks.size() + r] = cell_of(marks[i], i > 0 ? &marks[i - 1] : nullptr);
+      const KeyedMark mark = marks[i];
+      while (at < grid.steps.size() && grid.steps[at] < mark.key) ++at;
+      if (at == grid.steps.size() || mark.key < grid.steps[at]) continue;
+      const KeyedMark before = i > 0 ? marks[i - 1] : KeyedMark{};
+      grid.cells[at * ranks.size() + r] = cell_of(mark, i > 0 ? &before : nullptr);
     }
   }
 }
