@@ -21,7 +21,10 @@ struct LastMark {
   std::int32_t rank = -1;
   std::string node;
   std::int64_t step = 0;
-  Time time;  ///< when that step ended
+  Time time;                             ///< when that step ended
+  std::optional<std::int64_t> step_now;  ///< the step it is in, where that is known
+  std::optional<model::Phase>
+      phase_now;  ///< the phase it is in: a rank in allreduce waits for one that is not
 };
 
 /// All that is known of one attempt. Everything but `attempt` and `now` may be missing; missing is
