@@ -257,18 +257,28 @@ def train(options: argparse.Namespace, rank: int) -> None:
         shard, batch_size=options.batch, shuffle=True, drop_last=True
     )
     batches = endless(loader)
-    warmup: List[float] = []
+    warmup: List[Tuple[float, float]] = []  # wall and CPU seconds
     for step in range(-options.warmup, options.steps):
         if step == 0 and rank == options.slow_rank:
-            shard.slow_down(options.slow_factor * statistics.median(warmup))
+            shard.slow_down(options.slow_factor * healthy_step(warmup))
         marks = probe if step >= 0 else NoProbe()
-        clock.start = time.monotonic()
+        clock.start, cpu = time.monotonic(), time.process_time()
         with marks.step(step, samples=options.batch):
             loss = train_step(model, optimizer, batches, clock, marks, options.ddp)
-        warmup.append(time.monotonic() - clock.start)
+        warmup.append((time.monotonic() - clock.start, time.process_time() - cpu))
         clock.write(step)
         if rank == 0 and step % 20 == 0:
             print("step %d loss %.3f" % (step, loss), flush=True)
+
+
+def healthy_step(steps: List[Tuple[float, float]]) -> float:
+    """The median step. Where other programs disturb the machine, not more than 1.5 times the CPU
+    time that the ranks on one core need for a step: else the disturbance would be made permanent.
+    """
+    wall = statistics.median(wall for wall, _ in steps)
+    cpu = statistics.median(cpu for _, cpu in steps)
+    ranks_per_core = max(1.0, dist.get_world_size() / (os.cpu_count() or 1))
+    return min(wall, 1.5 * ranks_per_core * cpu)
 
 
 def train_step(

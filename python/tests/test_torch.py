@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import pytest
 
@@ -32,8 +32,12 @@ def loss_of(x, y):
 """
 
 
-def inject(program: Program, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    settings = {"VETTA_PROBE": "1", "PYTHONPATH": INJECT, "OMP_NUM_THREADS": "1"}
+def inject(program: Program, code: str, **env: Any) -> "subprocess.CompletedProcess[str]":
+    settings: Dict[str, Any] = {
+        "VETTA_PROBE": "1",
+        "PYTHONPATH": INJECT,
+        "OMP_NUM_THREADS": "1",
+    }
     settings.update(env)
     return program.run(HEAD + code, **settings)
 
@@ -298,7 +302,7 @@ def test_ddp_phases_against_the_programs_own_clock(tmp_path: Path) -> None:
         for phase in ("data", "backward", "optimizer"):
             near = pytest.approx(own_ms(rank, phase), rel=0.15, abs=2.0)
             assert median_ms(rank, phase) == near, (rank, phase)
-        # The broadcast of buffers within forward is the others' as well: the program sees only the sum.
+        # The broadcast of buffers within forward is the others' too: the program sees the sum.
         both = pytest.approx(own_ms(rank, "forward", "wait"), rel=0.15, abs=3.0)
         assert median_ms(rank, "forward", "allreduce") == both
     # Rank 1's loader takes 80 ms longer; that is rank 0's waiting and nobody's computing.
