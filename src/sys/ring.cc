@@ -22,6 +22,9 @@ constexpr std::uint32_t version = 1;
 constexpr std::size_t header_used = 128;
 constexpr std::uint64_t written_max = std::uint64_t{1} << 62U;
 constexpr std::size_t note_text_max = 92;
+/// A slot whose text is shorter ends its note; a longer one may go on (a slot can end up to three
+/// bytes early, between two characters).
+constexpr std::size_t note_text_full = note_text_max - 3;
 constexpr std::size_t continuations_max = 64;
 /// Slots fetched by one read: 32 KiB.
 constexpr std::uint64_t slots_a_read = 256;
@@ -196,7 +199,7 @@ class Assembler {
     ++parts_;
     const std::string_view text = note_text(slot);
     note_->text += text;
-    is_last_slot_full_ = text.size() == note_text_max && parts_ < continuations_max;
+    is_last_slot_full_ = text.size() >= note_text_full && parts_ < continuations_max;
   }
 
   void start(std::string_view slot, std::uint64_t sequence) {
@@ -209,7 +212,7 @@ class Assembler {
       note_ = RingNote{sequence, static_cast<RingNoteKind>(note_kind), get<std::int64_t>(slot, 28),
                        std::string(text)};
       parts_ = 0;
-      is_last_slot_full_ = text.size() == note_text_max;
+      is_last_slot_full_ = text.size() >= note_text_full;
     } else {
       ++content_.damaged;
     }
