@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/rings.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "sys/files.h"
+
+namespace vetta::collect {
+namespace {
+
+constexpr std::string_view suffix = ".ring";
+
+}  // namespace
+
+Result<Rings> Rings::open(const std::string& folder) {
+  VETTA_TRY(sys::make_folders(folder, 0711));
+  return Rings(folder);
+}
+
+std::string Rings::path(std::uint64_t rank_id) const {
+  return fmt::format("{}/{:016x}{}", folder_, rank_id, suffix);
+}
+
+Result<int> Rings::make(const sys::RingHeader& header) {
+  const std::uint64_t id = header.rank_id;
+  if (const auto it = readers_.find(id); it != readers_.end()) {
+    // Said hello before; a file that its owner spoilt since gets no second life.
+    VETTA_TRY(it->second.reader.header());
+    return it->second.reader.fd();
+  }
+  VETTA_TRY(sys::make_ring(path(id), header));
+  auto reader = VETTA_TRY(sys::RingReader::open(path(id)));
+  return readers_.emplace(id, Open{std::move(reader), 0}).first->second.reader.fd();
+}
+
+Result<sys::RingHeader> Rings::adopt(std::uint64_t rank_id) {
+  auto reader = VETTA_TRY(sys::RingReader::open(path(rank_id)));
+  sys::RingHeader header = VETTA_TRY(reader.header());
+  struct stat info{};
+
+  if (header.rank_id != rank_id || ::fstat(reader.fd(), &info) != 0 || info.st_uid != header.uid)
+    return fail(Code::invalid,
+                fmt::format("{} does not say what its name and owner say", path(rank_id)));
+  readers_.insert_or_assign(rank_id, Open{std::move(reader), header.read});
+  return header;
+}
+
+std::vector<std::uint64_t> Rings::files() const {
+  std::vector<std::uint64_t> out;
+  for (const std::string& name : sys::list_folder(folder_).value_or(std::vector<std::string>())) {
+    if (name.size() != 16 + suffix.size() || !name.ends_with(suffix)) continue;
+    std::uint64_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + 16, id, 16);
+    if (error == std::errc() && end == name.data() + 16) out.push_back(id);
+  }
+  return out;
+}
+
+Result<sys::RingContent> Rings::read(std::uint64_t rank_id, std::uint64_t after,
+                                     std::size_t slots_max, bool is_final) const {
+  const auto it = readers_.find(rank_id);
+  if (it == readers_.end()) {
+    sys::RingContent none;
+    none.next = after;
+    return none;
+  }
+  return it->second.reader.read(after, slots_max, is_final);
+}
+
+std::uint64_t Rings::acknowledged(std::uint64_t rank_id) const {
+  const auto it = readers_.find(rank_id);
+  return it == readers_.end() ? 0 : it->second.acknowledged;
+}
+
+void Rings::acknowledge(std::uint64_t rank_id, std::uint64_t sequence) {
+  const auto it = readers_.find(rank_id);
+  if (it == readers_.end() || sequence <= it->second.acknowledged) return;
+  // A failed write costs a repetition after a restart, which vettad knows by its sequence.
+  if (it->second.reader.store_read(sequence)) it->second.acknowledged = sequence;
+}
+
+void Rings::remove(std::uint64_t rank_id) {
+  readers_.erase(rank_id);
+  [[maybe_unused]] const auto removed = sys::remove_file(path(rank_id));
+}
+
+}  // namespace vetta::collect
