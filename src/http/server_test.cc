@@ -328,7 +328,9 @@ TEST_F(ServerTest, EventsArriveAndTheLastIdIsHandedOn) {
 }
 
 TEST_F(ServerTest, ASlowReaderOfEventsIsCutOff) {
-  run();
+  ServerOptions options;
+  options.limits.write_time_max = 200ms;
+  run(options);
   const Raw raw(tcp_.port);
   raw.send("GET /events HTTP/1.1\r\n\r\n");
   EXPECT_NE(raw.read_until("first").find("text/event-stream"), std::string::npos);

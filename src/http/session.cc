@@ -132,6 +132,8 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<bool> write_text(std::string text);
   asio::awaitable<void> stream_events(std::shared_ptr<EventStream> stream);
   asio::awaitable<void> upgrade(Upgrade upgrade);
+  asio::awaitable<bool> feed(const Upgrade& upgrade, RawStream& raw,
+                             const std::shared_ptr<asio::steady_timer>& resumed);
   asio::awaitable<void> watch_for_end();
   asio::awaitable<void> write_queue(ByteQueue& queue, Duration silence_max,
                                     std::string_view filler);
@@ -357,7 +359,6 @@ asio::awaitable<void> Session::write_queue(ByteQueue& queue, Duration silence_ma
   while (true) {
     const bool is_open = queue.is_open();
     std::string bytes = queue.take();
-    if (queue.was_cut()) break;
     if (!bytes.empty()) {
       if (!co_await write_text(std::move(bytes))) break;
       continue;
@@ -371,6 +372,7 @@ asio::awaitable<void> Session::write_queue(ByteQueue& queue, Duration silence_ma
   if (queue.was_cut()) ++shared_->counters.streams_cut;
   queue.on_ready({});
   queue.close();
+  wire_.cancel();  // of the reading half, which has nobody to answer any more
 }
 
 asio::awaitable<void> Session::stream_events(std::shared_ptr<EventStream> stream) {
@@ -401,6 +403,23 @@ asio::awaitable<void> Session::stream_events(std::shared_ptr<EventStream> stream
   queue_ = nullptr;
 }
 
+/// Feeds what has come; then waits while the consumer holds the reading. False ends it.
+asio::awaitable<bool> Session::feed(const Upgrade& upgrade, RawStream& raw,
+                                    const std::shared_ptr<asio::steady_timer>& resumed) {
+  if (buffer_.size() > 0) {
+    const bool goes_on =
+        upgrade.on_bytes({static_cast<const char*>(buffer_.data().data()), buffer_.size()});
+    buffer_.consume(buffer_.size());
+    if (!goes_on) co_return false;
+  }
+  while (raw.is_held() && raw.queue().is_open()) {
+    error_code ignored;
+    resumed->expires_after(std::chrono::seconds(1));
+    co_await resumed->async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  co_return true;
+}
+
 asio::awaitable<void> Session::upgrade(Upgrade upgrade) {
   const Gauge open(shared_->counters.upgrades_open);
   ++shared_->counters.responses_2xx;
@@ -408,6 +427,12 @@ asio::awaitable<void> Session::upgrade(Upgrade upgrade) {
                            upgrade.protocol + "\r\n\r\n"))
     co_return;
   const auto raw = std::make_shared<RawStream>();
+  const auto resumed = std::make_shared<asio::steady_timer>(wire_.get_executor());
+  raw->on_resume([timer = std::weak_ptr(resumed), executor = wire_.get_executor()] {
+    asio::post(executor, [timer] {
+      if (const auto alive = timer.lock()) alive->cancel();
+    });
+  });
   queue_ = &raw->queue();
   wire_.expires_never();
   asio::co_spawn(
@@ -419,20 +444,16 @@ asio::awaitable<void> Session::upgrade(Upgrade upgrade) {
   upgrade.on_open(raw);
   std::string reason = "the other side closed the connection";
   error_code error;
-  bool goes_on = true;
-  while (goes_on) {
-    if (buffer_.size() > 0) {
-      goes_on = upgrade.on_bytes({static_cast<const char*>(buffer_.data().data()), buffer_.size()});
-      buffer_.consume(buffer_.size());
-      if (!goes_on) reason = "the protocol was not kept";
-      continue;
+  while (!error && raw->queue().is_open()) {
+    if (!co_await feed(upgrade, *raw, resumed)) {
+      reason = "the protocol was not kept";
+      break;
     }
     wire_.expires_after(std::chrono::duration_cast<std::chrono::milliseconds>(upgrade.idle_max));
     const std::size_t bytes = co_await wire_.async_read_some(
         buffer_.prepare(64U << 10U), asio::redirect_error(asio::use_awaitable, error));
     buffer_.commit(bytes);
     if (error == beast::error::timeout) reason = "nothing came for too long";
-    if (error || !raw->queue().is_open()) break;
   }
   if (raw->queue().was_cut()) reason = "it read its answers too slowly";
   if (shared_->is_stopping) reason = "vettad is stopping";

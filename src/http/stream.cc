@@ -57,6 +57,21 @@ void ByteQueue::wake() {
   if (call) call();
 }
 
+void RawStream::resume() {
+  if (!is_held_.exchange(false)) return;
+  std::function<void()> call;
+  {
+    const std::scoped_lock lock(mutex_);
+    call = resumed_;
+  }
+  if (call) call();
+}
+
+void RawStream::on_resume(std::function<void()> resumed) {
+  const std::scoped_lock lock(mutex_);
+  resumed_ = std::move(resumed);
+}
+
 EventStream::~EventStream() {
   if (ended_) ended_();
 }

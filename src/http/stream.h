@@ -6,8 +6,8 @@
 // into the object that calls them while holding a lock of their own that a pusher holds.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,7 +28,7 @@ class ByteQueue {
   bool push(std::string bytes);
   void close();
   [[nodiscard]] bool is_open() const;
-  /// It closed itself because the reader was too slow.
+  /// It closed itself because the reader was too slow; what was queued before can still be taken.
   [[nodiscard]] bool was_cut() const;
   /// Everything queued so far; empty if there is nothing.
   [[nodiscard]] std::string take();
@@ -78,7 +78,7 @@ class EventStream {
   std::function<void()> ended_;
 };
 
-/// The sending half of an upgraded connection.
+/// The sending half of an upgraded connection, and the brake on its reading half.
 class RawStream {
  public:
   explicit RawStream(std::size_t bytes_max = 8U << 20U) : queue_(bytes_max) {}
@@ -89,10 +89,24 @@ class RawStream {
   /// What is queued still goes out.
   void close() { queue_.close(); }
 
+  /// Nothing more is read (once on_bytes has returned) until resume(): back-pressure for a consumer
+  /// on another thread.
+  void hold() { is_held_ = true; }
+
+  void resume();
+
+  [[nodiscard]] bool is_held() const { return is_held_; }
+
   [[nodiscard]] ByteQueue& queue() { return queue_; }
+
+  /// For the server: called when resume() ends a hold.
+  void on_resume(std::function<void()> resumed);
 
  private:
   ByteQueue queue_;
+  std::atomic<bool> is_held_ = false;
+  std::mutex mutex_;
+  std::function<void()> resumed_;
 };
 
 }  // namespace vetta::http

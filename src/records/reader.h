@@ -78,10 +78,11 @@ class Reader {
 
   // For ingest
   /// Attempts not known to have ended.
-  [[nodiscard]] Result<std::vector<AttemptRow>> open_attempts(std::string_view cluster);
+  [[nodiscard]] Result<std::vector<OpenAttempt>> open_attempts(std::string_view cluster);
   [[nodiscard]] Result<std::vector<AttemptRow>> unsealed_ended_before(Time end, std::size_t limit);
   [[nodiscard]] Result<std::vector<Unplaced>> unplaced(std::string_view cluster,
                                                        std::size_t limit = 100'000);
+  [[nodiscard]] Result<bool> has_unplaced(std::uint64_t rank_id);
 
  private:
   friend class Records;

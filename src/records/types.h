@@ -52,6 +52,13 @@ struct RankRow {
   std::uint64_t overwritten = 0;  ///< marks lost because its ring was full
 };
 
+/// An attempt not known to have ended.
+struct OpenAttempt {
+  AttemptId id = 0;
+  model::AttemptKey key;
+  bool has_gap = false;
+};
+
 /// A value and the time at which Slurm told it.
 template <typename T>
 struct Known {
@@ -61,13 +68,13 @@ struct Known {
 
 /// Which jobs; empty members do not filter. The window asks for jobs that existed within it.
 struct JobFilter {
-  std::string cluster;
-  std::vector<std::string> users, accounts, partitions;
-  std::vector<model::JobState> states;
-  std::string name_contains;  ///< bytes; ASCII letters match without regard to case
-  std::optional<std::uint64_t> array_job_id, het_job_id;
-  std::string node;  ///< held an allocation there
-  std::optional<Time> from, to;
+  std::string cluster{};
+  std::vector<std::string> users{}, accounts{}, partitions{};
+  std::vector<model::JobState> states{};
+  std::string name_contains{};  ///< bytes; ASCII letters match without regard to case
+  std::optional<std::uint64_t> array_job_id{}, het_job_id{};
+  std::string node{};  ///< held an allocation there
+  std::optional<Time> from{}, to{};
   bool active_only = false;
   bool all_attempts = false;  ///< also those that a requeue has superseded
 };
@@ -96,10 +103,10 @@ struct JobCounts {
 
 struct EventFilter {
   std::uint64_t after_id = 0;  ///< strictly after
-  std::optional<AttemptId> attempt;
-  std::string cluster, node;
-  std::vector<model::EventKind> kinds;
-  std::optional<Time> from, to;
+  std::optional<AttemptId> attempt{};
+  std::string cluster{}, node{};
+  std::vector<model::EventKind> kinds{};
+  std::optional<Time> from{}, to{};
   bool newest_first = false;
   std::size_t limit = 1000;  ///< at most 10,000
 };
@@ -107,8 +114,8 @@ struct EventFilter {
 /// An agent as records know it.
 struct AgentRow {
   std::uint64_t agent_id = 0;
-  std::string cluster, node, version;
-  Time last_batch;
+  std::string cluster{}, node{}, version{};
+  Time last_batch{};
   std::uint64_t dropped_batches = 0;
 };
 

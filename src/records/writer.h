@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -24,6 +25,8 @@ struct Upsert {
   bool is_changed = false;               ///< also true when new
   std::optional<model::Attempt> before;  ///< when changed and not new
   model::Attempt after;                  ///< when changed
+  /// Earlier attempts of the same job that are over because this one is there; with their ends.
+  std::vector<std::pair<AttemptId, Time>> superseded;
 };
 
 struct NodeChange {
@@ -33,12 +36,14 @@ struct NodeChange {
 
 class Writer {
  public:
-  explicit Writer(Database& database) : database_(database) {}
+  Writer(Database& database, Reader& reader) : database_(database), reader_(reader) {}
 
   // Attempts
   /// Merges one view into the attempt (records/merge.h says how). A final state is never
   /// overwritten by an older view or a less trusted source.
-  [[nodiscard]] Result<Upsert> upsert(const model::Attempt& attempt, ViewSource source, Time as_of);
+  /// `is_stale`: a newer snapshot of the controller is kept already.
+  [[nodiscard]] Result<Upsert> upsert(const model::Attempt& attempt, ViewSource source, Time as_of,
+                                      bool is_stale = false);
   /// The allocations that the attempt holds at `as_of`: new ones begin, those not named any more
   /// end at `as_of`.
   [[nodiscard]] Result<void> set_allocations(AttemptId id,
@@ -104,12 +109,13 @@ class Writer {
   [[nodiscard]] Result<std::size_t> remove_loose_before(Time before, std::size_t limit);
 
   /// The same questions as a Reader's, within this transaction.
-  [[nodiscard]] Reader& reader();
+  [[nodiscard]] Reader& reader() { return reader_; }
 
  private:
-  friend class Records;
+  [[nodiscard]] Result<void> update_chain(const model::AttemptKey& key, Upsert& upsert);
+
   Database& database_;
-  Reader* reader_ = nullptr;
+  Reader& reader_;
 };
 
 }  // namespace vetta::records

@@ -26,7 +26,7 @@
 namespace vetta::series {
 
 struct AttemptFileOptions {
-  std::filesystem::path dir;              ///< made if absent
+  std::filesystem::path dir{};            ///< made if absent
   std::uint64_t bytes_max = 256U << 20U;  ///< of one file
   std::size_t open_max = 64;              ///< files held open for writing; least used closes
   bool is_synced = true;                  ///< false: leaves it to the kernel (tests, benches)
@@ -72,11 +72,11 @@ struct AttemptFileInfo {
 
 /// Empty members do not filter; spans are half-open.
 struct ScanFilter {
-  std::optional<std::uint32_t> incarnation;
-  std::optional<std::int32_t> rank;
-  std::optional<std::uint64_t> rank_id;
-  std::optional<std::int64_t> step_from, step_to;
-  std::optional<Time> from, to;
+  std::optional<std::uint32_t> incarnation{};
+  std::optional<std::int32_t> rank{};
+  std::optional<std::uint64_t> rank_id{};
+  std::optional<std::int64_t> step_from{}, step_to{};
+  std::optional<Time> from{}, to{};
 };
 
 struct RankMarks {

@@ -62,7 +62,7 @@ struct Latest {
 };
 
 struct StoreOptions {
-  std::filesystem::path dir;  ///< made if absent
+  std::filesystem::path dir{};  ///< made if absent
   Duration window = std::chrono::hours(2);
   std::uint64_t bytes_max = 4ULL << 30U;  ///< of all files; the oldest windows go first
   std::size_t series_max = 100'000;

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of agents. Order of writing: placed ranks (they decide where marks go), then files, then
+// everything else with the batch's sequence. A crash in between leaves a batch that is not
+// acknowledged, comes again, and finds its marks and samples there.
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+#include "ingest/events_detail.h"
+#include "ingest/node_metrics_detail.h"
+#include "ingest/state_detail.h"
+
+namespace vetta::ingest {
+namespace {
+
+constexpr std::size_t detail_bytes_max = 16U << 10U;
+
+struct PerAttempt {
+  std::vector<series::MarkAppend> marks;
+  std::vector<series::SampleAppend> samples;
+};
+
+/// The parts of a batch that speak of one rank, without its marks.
+model::Batch part_of(const model::Batch& batch, std::uint64_t rank_id) {
+  model::Batch out;
+  out.agent_id = batch.agent_id;
+  out.sequence = batch.sequence;
+  const auto copy = [&](const auto& from, auto& to) {
+    for (const auto& item : from)
+      if (item.rank_id == rank_id) to.push_back(item);
+  };
+  copy(batch.ranks, out.ranks);
+  copy(batch.ends, out.ends);
+  copy(batch.rank_samples, out.rank_samples);
+  return out;
+}
+
+std::set<std::uint64_t> ranks_of(const model::Batch& batch) {
+  std::set<std::uint64_t> out;
+  for (const auto& rank : batch.ranks) out.insert(rank.rank_id);
+  for (const auto& end : batch.ends) out.insert(end.rank_id);
+  for (const auto& marks : batch.marks) out.insert(marks.rank_id);
+  for (const auto& samples : batch.rank_samples) out.insert(samples.rank_id);
+  return out;
+}
+
+bool has_more_than_marks(const model::Batch& part) {
+  return !part.ranks.empty() || !part.ends.empty() || !part.rank_samples.empty();
+}
+
+}  // namespace
+
+Result<void> Ingest::State::append_files(const model::Batch& batch, Taken& taken) {
+  auto reader = VETTA_TRY(records.read());
+  std::map<model::AttemptKey, PerAttempt> attempts;
+  for (const auto& marks : batch.marks) {
+    const auto* rank = VETTA_TRY(find_rank(reader, marks.rank_id));
+    if (rank != nullptr && !marks.marks.empty())
+      attempts[rank->key].marks.push_back({rank->ref, marks.marks});
+  }
+  for (const auto& samples : batch.rank_samples) {
+    const auto* rank = VETTA_TRY(find_rank(reader, samples.rank_id));
+    if (rank == nullptr || samples.samples.empty()) continue;
+    attempts[rank->key].samples.push_back(
+        {rank->ref, {batch.agent_id, batch.sequence}, samples.samples});
+  }
+  for (const auto& [key, what] : attempts) {
+    const auto done = VETTA_TRY(files.append(key, what.marks, what.samples));
+    taken.marks += done.marks;
+    taken.duplicates += done.duplicates;
+    taken.refused += done.refused;
+  }
+  return {};
+}
+
+Result<void> Ingest::State::append_nodes(const model::Hello& agent, const model::Batch& batch) {
+  if (batch.node_samples.empty()) return {};
+  std::map<std::string, std::vector<series::Point>> metrics;
+  std::vector<series::Gap> gaps;
+  for (const auto& sample : batch.node_samples) {
+    visit_node_metrics(sample, [&](const char* name, std::optional<double> value) {
+      if (value) metrics[name].push_back({sample.time, *value});
+    });
+    if (!sample.gap.empty()) gaps.push_back({sample.time, sample.gap});
+  }
+  std::vector<series::SeriesAppend> what;
+  const std::string entity = "node:" + agent.node;
+  for (const auto& [metric, points] : metrics)
+    what.push_back({{agent.cluster, entity, metric}, points, {}});
+  if (!gaps.empty()) what.push_back({{agent.cluster, entity, "node_sample"}, {}, gaps});
+  return store.append(what);
+}
+
+Result<void> Ingest::State::apply_ends(records::Writer& writer, const std::string& cluster,
+                                       std::span<const model::RankEnd> ends) {
+  for (const auto& end : ends) {
+    const auto* rank = VETTA_TRY(find_rank(writer.reader(), end.rank_id));
+    if (rank == nullptr) continue;
+    const bool is_news =
+        VETTA_TRY(writer.end_rank(end.rank_id, end.end, end.exit_code, end.exit_signal));
+    if (!is_news) continue;
+    const auto row = VETTA_TRY(writer.reader().rank(end.rank_id));
+    if (!row) continue;
+    if (auto event = event_of(row->rank)) {
+      event->attempt = rank->key;
+      VETTA_TRY(add_event(writer, std::move(*event), row->attempt, cluster));
+    }
+  }
+  return {};
+}
+
+Result<void> Ingest::State::keep_unplaced(records::Writer& writer, const model::Hello& agent,
+                                          const model::Batch& batch,
+                                          const std::set<std::uint64_t>& unplaced) {
+  for (const auto rank_id : unplaced) {
+    const auto part = part_of(batch, rank_id);
+    if (!has_more_than_marks(part)) continue;
+    records::Unplaced row;
+    row.rank_id = rank_id;
+    row.cluster = agent.cluster;
+    row.job_id = part.ranks.empty() ? 0 : part.ranks.front().job_id;
+    row.seen = now();
+    row.frame = model::encode(model::Frame(part));
+    VETTA_TRY(writer.add_unplaced(row));
+  }
+  return {};
+}
+
+Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::Hello& agent,
+                                        const model::Batch& batch,
+                                        const std::set<std::uint64_t>& unplaced) {
+  VETTA_TRY(keep_unplaced(writer, agent, batch, unplaced));
+  VETTA_TRY(apply_ends(writer, agent.cluster, batch.ends));
+  for (const auto& marks : batch.marks)
+    if (marks.overwritten > 0) VETTA_TRY(writer.set_overwritten(marks.rank_id, marks.overwritten));
+  for (auto event : batch.events) {
+    if (event.node.empty()) event.node = agent.node;
+    if (event.detail.size() > detail_bytes_max) event.detail.resize(detail_bytes_max);
+    std::optional<records::AttemptId> attempt;
+    const auto* rank =
+        event.rank_id == 0 ? nullptr : VETTA_TRY(find_rank(writer.reader(), event.rank_id));
+    if (rank != nullptr) {
+      attempt = rank->attempt;
+      event.attempt = rank->key;
+    } else if (event.attempt) {
+      if (event.attempt->cluster.empty()) event.attempt->cluster = agent.cluster;
+      const auto row = VETTA_TRY(writer.reader().attempt(*event.attempt));
+      if (row) attempt = row->id;
+    }
+    VETTA_TRY(add_event(writer, std::move(event), attempt, agent.cluster));
+  }
+  records::AgentRow row;
+  row.agent_id = batch.agent_id;
+  row.cluster = agent.cluster;
+  row.node = agent.node;
+  row.version = agent.version;
+  row.last_batch = now();
+  row.dropped_batches = batch.dropped_batches;
+  return writer.add_batch(row, batch.sequence);
+}
+
+Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const model::Batch& batch,
+                                             bool& nudge) {
+  Taken taken;
+  bool is_new = true;
+  std::set<std::uint64_t> unplaced;
+  const auto place_all = [&](records::Writer& writer) -> Result<void> {
+    is_new = VETTA_TRY(writer.is_new_batch(batch.agent_id, batch.sequence));
+    for (const auto& rank : batch.ranks) {
+      if (VETTA_TRY(place_rank(writer, agent.cluster, rank))) ++taken.ranks_placed;
+    }
+    return {};
+  };
+  VETTA_TRY(write(place_all, taken));
+  {
+    auto reader = VETTA_TRY(records.read());
+    for (const auto rank_id : ranks_of(batch))
+      if (VETTA_TRY(find_rank(reader, rank_id)) == nullptr) unplaced.insert(rank_id);
+  }
+  // Marks always: their file knows which it has. Of a batch that comes again they may belong to a
+  // rank that could not be placed the first time.
+  VETTA_TRY(append_files(batch, taken));
+  if (is_new) {
+    VETTA_TRY(append_nodes(agent, batch));
+    const auto keep_rest = [&](records::Writer& writer) {
+      return apply_batch(writer, agent, batch, unplaced);
+    };
+    VETTA_TRY(write(keep_rest, taken));
+  } else {
+    ++meters.batches_known;
+  }
+  VETTA_TRY(settle_unplaced(agent.cluster, taken));
+  taken.ranks_unplaced = unplaced.size();
+  nudge = !unplaced.empty();
+  ++meters.batches;
+  meters.taken.ranks_placed += taken.ranks_placed;
+  meters.taken.ranks_unplaced += taken.ranks_unplaced;
+  meters.taken.marks += taken.marks;
+  meters.taken.duplicates += taken.duplicates;
+  meters.taken.refused += taken.refused;
+  meters.taken.events += taken.events;
+  return model::Ack{batch.sequence, {unplaced.begin(), unplaced.end()}};
+}
+
+Result<void> Ingest::State::settle_unplaced(const std::string& cluster, Taken& taken) {
+  std::vector<records::Unplaced> rows;
+  {
+    auto reader = VETTA_TRY(records.read());
+    rows = VETTA_TRY(reader.unplaced(cluster));
+  }
+  if (rows.empty()) return {};
+  const auto place_known = [&](records::Writer& writer) -> Result<void> {
+    for (const auto& row : rows) {
+      const auto frame = model::decode(std::string_view(row.frame).substr(4));
+      const auto* batch = frame ? std::get_if<model::Batch>(&*frame) : nullptr;
+      if (batch == nullptr) continue;
+      for (const auto& rank : batch->ranks)
+        if (VETTA_TRY(place_rank(writer, cluster, rank))) ++taken.ranks_placed;
+    }
+    return {};
+  };
+  VETTA_TRY(write(place_known, taken));
+  for (const auto& row : rows) VETTA_TRY(settle_frame(row, taken));
+  return {};
+}
+
+Result<void> Ingest::State::settle_frame(const records::Unplaced& unplaced, Taken& taken) {
+  {
+    auto reader = VETTA_TRY(records.read());
+    if (VETTA_TRY(find_rank(reader, unplaced.rank_id)) == nullptr) return {};
+  }
+  const auto frame = model::decode(std::string_view(unplaced.frame).substr(4));
+  const auto* batch = frame ? std::get_if<model::Batch>(&*frame) : nullptr;
+  if (batch != nullptr) VETTA_TRY(append_files(*batch, taken));
+  return write(
+      [&](records::Writer& writer) -> Result<void> {
+        if (batch != nullptr) VETTA_TRY(apply_ends(writer, unplaced.cluster, batch->ends));
+        return writer.remove_unplaced(unplaced.id);
+      },
+      taken);
+}
+
+}  // namespace vetta::ingest

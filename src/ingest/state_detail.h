@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Ingest holds, and the parts its takes share.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "ingest/ingest.h"
+
+namespace vetta::ingest {
+
+/// Where a placed rank's marks go.
+struct PlacedRank {
+  records::AttemptId attempt = 0;
+  model::AttemptKey key;
+  series::RankRef ref;
+};
+
+struct Ingest::State {
+  State(records::Records& r, series::AttemptFiles& f, series::Store& s, Hooks h, Options o)
+      : records(r), files(f), store(s), hooks(std::move(h)), options(std::move(o)) {}
+
+  records::Records& records;
+  series::AttemptFiles& files;
+  series::Store& store;
+  Hooks hooks;
+  Options options;
+
+  mutable std::mutex mutex;  ///< of everything below, and of the order of all takes
+  Meters meters;
+  /// A cache of ranks known to be placed; dropped as a whole when it grows too large.
+  std::unordered_map<std::uint64_t, PlacedRank> placed;
+  /// Hash of the allocations last kept, so that unchanged ones cost nothing.
+  std::unordered_map<records::AttemptId, std::size_t> allocations_kept;
+  std::vector<model::Event> new_events;  ///< of the write under way
+  Time last_retention;
+
+  /// Runs one transaction; its events go out when it is kept. Caches are dropped if it is not.
+  [[nodiscard]] Result<void> write(const std::function<Result<void>(records::Writer&)>& change,
+                                   Taken& taken);
+
+  [[nodiscard]] Result<void> add_event(records::Writer& writer, model::Event event,
+                                       std::optional<records::AttemptId> attempt,
+                                       const std::string& cluster);
+  /// What follows from a changed attempt: events, closed allocations.
+  [[nodiscard]] Result<void> follow(records::Writer& writer, const records::Upsert& upsert,
+                                    Taken& taken);
+
+  [[nodiscard]] Result<const PlacedRank*> find_rank(records::Reader& reader, std::uint64_t rank_id);
+  /// Registers a rank if its job is known; false if it is not.
+  [[nodiscard]] Result<bool> place_rank(records::Writer& writer, const std::string& cluster,
+                                        const model::Rank& rank);
+  /// Takes up what was kept for ranks whose jobs have become known.
+  [[nodiscard]] Result<void> settle_unplaced(const std::string& cluster, Taken& taken);
+  [[nodiscard]] Result<void> settle_frame(const records::Unplaced& unplaced, Taken& taken);
+
+  /// Ends, samples and events of one batch that are kept in records, for ranks that are placed.
+  [[nodiscard]] Result<void> apply_ends(records::Writer& writer, const std::string& cluster,
+                                        std::span<const model::RankEnd> ends);
+  [[nodiscard]] Result<void> append_files(const model::Batch& batch, Taken& taken);
+  [[nodiscard]] Result<void> append_nodes(const model::Hello& agent, const model::Batch& batch);
+  [[nodiscard]] Result<void> keep_unplaced(records::Writer& writer, const model::Hello& agent,
+                                           const model::Batch& batch,
+                                           const std::set<std::uint64_t>& unplaced);
+  [[nodiscard]] Result<void> apply_batch(records::Writer& writer, const model::Hello& agent,
+                                         const model::Batch& batch,
+                                         const std::set<std::uint64_t>& unplaced);
+
+  [[nodiscard]] Result<Taken> take_snapshot(const slurm::Snapshot& snapshot);
+  [[nodiscard]] Result<Taken> take_accounting(const slurm::Accounting& accounting);
+  [[nodiscard]] Result<model::Ack> take_batch(const model::Hello& agent, const model::Batch& batch,
+                                              bool& nudge);
+  [[nodiscard]] Result<void> seal_ended(Time now);
+  [[nodiscard]] Result<void> retain(Time now);
+};
+
+}  // namespace vetta::ingest

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "records/event_columns_detail.h"
+#include "records/filter_detail.h"
+
+namespace vetta::records {
+namespace {
+
+constexpr std::size_t values_max = 500;  ///< of one filter member
+constexpr std::size_t events_max = 10'000;
+
+void bind_values(Statement& statement, const std::vector<Value>& values) {
+  for (const auto& value : values) {
+    if (const auto* number = std::get_if<std::int64_t>(&value)) {
+      statement.bind(*number);
+    } else {
+      statement.bind(std::string_view(std::get<std::string>(value)));
+    }
+  }
+}
+
+std::string marks(std::size_t count) {
+  std::string out = "?";
+  for (std::size_t i = 1; i < count; ++i) out += ",?";
+  return out;
+}
+
+}  // namespace
+
+void Conditions::add(std::string condition) {
+  conditions_.push_back(std::move(condition));
+}
+
+void Conditions::add(std::string condition, Value value) {
+  conditions_.push_back(std::move(condition));
+  values_.push_back(std::move(value));
+}
+
+void Conditions::add_any(std::string_view column, const std::vector<std::string>& values) {
+  if (values.empty()) return;
+  const std::size_t count = std::min(values.size(), values_max);
+  add(fmt::format("{} IN ({})", column, marks(count)));
+  for (std::size_t i = 0; i < count; ++i) values_.emplace_back(values[i]);
+}
+
+Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& after) {
+  if (!filter.all_attempts) add("is_superseded=0");
+  if (filter.active_only) add("is_final=0");
+  if (!filter.cluster.empty()) add("cluster=?", filter.cluster);
+  add_any("user", filter.users);
+  add_any("account", filter.accounts);
+  std::vector<std::string> states;
+  for (const auto state : filter.states) states.emplace_back(model::name(state));
+  add_any("state", states);
+  if (!filter.partitions.empty()) {
+    // A pending job may name several: "cpu,gpu".
+    std::string any;
+    const std::size_t count = std::min(filter.partitions.size(), values_max);
+    for (std::size_t i = 0; i < count; ++i) {
+      any += fmt::format("{}instr(','||\"partition\"||',',','||?||',')>0", i == 0 ? "" : " OR ");
+      values_.emplace_back(filter.partitions[i]);
+    }
+    add("(" + any + ")");
+  }
+  if (!filter.name_contains.empty()) add("instr(lower(name),lower(?))>0", filter.name_contains);
+  if (filter.array_job_id) add("array_job_id=?", static_cast<std::int64_t>(*filter.array_job_id));
+  if (filter.het_job_id) add("het_job_id=?", static_cast<std::int64_t>(*filter.het_job_id));
+  if (!filter.node.empty())
+    add("id IN (SELECT attempt FROM allocations WHERE node=?)", filter.node);
+  if (filter.from) {
+    add("(\"end\" IS NULL OR \"end\">=?)", epoch_nanoseconds(*filter.from));
+  }
+  if (filter.to) add("submit<?", epoch_nanoseconds(*filter.to));
+  if (after) {
+    add("(submit,id)<(?,?)", epoch_nanoseconds(after->submit));
+    values_.emplace_back(after->id);
+  }
+}
+
+std::string Conditions::where() const {
+  return conditions_.empty() ? "" : fmt::format("WHERE {}", fmt::join(conditions_, " AND "));
+}
+
+void Conditions::bind(Statement& statement) const {
+  bind_values(statement, values_);
+}
+
+EventConditions::EventConditions(const EventFilter& filter) {
+  std::vector<std::string> conditions{"e.id>?"};
+  values_.emplace_back(static_cast<std::int64_t>(filter.after_id));
+  const auto add = [&](std::string condition, Value value) {
+    conditions.push_back(std::move(condition));
+    values_.push_back(std::move(value));
+  };
+  if (filter.attempt) add("e.attempt=?", *filter.attempt);
+  if (!filter.cluster.empty()) add("e.cluster=?", filter.cluster);
+  if (!filter.node.empty()) add("e.node=?", filter.node);
+  if (!filter.kinds.empty()) {
+    const std::size_t count = std::min(filter.kinds.size(), values_max);
+    conditions.push_back(fmt::format("e.kind IN ({})", marks(count)));
+    for (std::size_t i = 0; i < count; ++i)
+      values_.emplace_back(std::string(model::name(filter.kinds[i])));
+  }
+  if (filter.from) add("e.time>=?", epoch_nanoseconds(*filter.from));
+  if (filter.to) add("e.time<?", epoch_nanoseconds(*filter.to));
+  sql_ = fmt::format(
+      "SELECT {} FROM events e LEFT JOIN attempts a ON a.id=e.attempt WHERE {} ORDER BY e.id {} "
+      "LIMIT ?",
+      event_select_columns(), fmt::join(conditions, " AND "), filter.newest_first ? "DESC" : "ASC");
+  values_.emplace_back(static_cast<std::int64_t>(std::min(filter.limit, events_max)));
+}
+
+void EventConditions::bind(Statement& statement) const {
+  bind_values(statement, values_);
+}
+
+}  // namespace vetta::records

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Filters as SQL conditions with bound values; values never become part of the text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "records/database_detail.h"
+#include "records/types.h"
+
+namespace vetta::records {
+
+using Value = std::variant<std::int64_t, std::string>;
+
+class Conditions {
+ public:
+  Conditions(const JobFilter& filter, const std::optional<JobCursor>& after);
+
+  /// "WHERE …", or nothing.
+  [[nodiscard]] std::string where() const;
+  void bind(Statement& statement) const;
+
+ private:
+  void add(std::string condition);
+  void add(std::string condition, Value value);
+  void add_any(std::string_view column, const std::vector<std::string>& values);
+
+  std::vector<std::string> conditions_;
+  std::vector<Value> values_;
+};
+
+class EventConditions {
+ public:
+  explicit EventConditions(const EventFilter& filter);
+
+  [[nodiscard]] const std::string& sql() const { return sql_; }
+
+  void bind(Statement& statement) const;
+
+ private:
+  std::string sql_;
+  std::vector<Value> values_;
+};
+
+}  // namespace vetta::records

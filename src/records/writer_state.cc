@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm as last seen, agents' sequences, and retention.
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <map>
+
+#include "core/interval_set.h"
+#include "core/text.h"
+#include "records/codec_detail.h"
+#include "records/database_detail.h"
+#include "records/reader.h"
+#include "records/writer.h"
+
+namespace vetta::records {
+namespace {
+
+constexpr std::size_t sequence_intervals_max = 64;
+
+std::string print(const IntervalSet& set) {
+  std::string out;
+  for (const auto& i : set.intervals())
+    out += fmt::format("{}{}-{}", out.empty() ? "" : ",", i.first, i.last);
+  return out;
+}
+
+IntervalSet parse_intervals(std::string_view text) {
+  IntervalSet set;
+  if (text.empty()) return set;
+  for (const auto part : split(text, ",")) {
+    const auto edges = split(part, "-");
+    if (edges.size() != 2) continue;
+    const auto first = parse_uint(edges[0]);
+    const auto last = parse_uint(edges[1]);
+    if (first && last && *first <= *last) set.add(IntervalSet::Interval{*first, *last});
+  }
+  return set;
+}
+
+Result<IntervalSet> sequences_of(Database& database, std::uint64_t agent_id) {
+  auto statement = VETTA_TRY(database.prepare("SELECT sequences FROM agents WHERE agent_id=?"));
+  statement.bind(agent_id);
+  if (!VETTA_TRY(statement.step())) return IntervalSet();
+  return parse_intervals(statement.text());
+}
+
+struct Slot {
+  std::int64_t position = 0;
+  std::string value;
+  bool is_seen = false;
+};
+
+using Slots = std::map<std::string, Slot, std::less<>>;
+
+Result<Slots> read_slots(Database& database, std::string_view sql, std::string_view cluster) {
+  auto statement = VETTA_TRY(database.prepare(sql));
+  statement.bind(cluster);
+  Slots out;
+  while (VETTA_TRY(statement.step())) {
+    std::string name = statement.text();
+    Slot slot;
+    slot.position = statement.integer();
+    slot.value = statement.text();
+    out.emplace(std::move(name), std::move(slot));
+  }
+  return out;
+}
+
+bool is_worth_telling(const model::Node& before, const model::Node& after) {
+  return before.states != after.states || before.reason != after.reason;
+}
+
+constexpr std::string_view node_slots = "SELECT name,position,value FROM nodes WHERE cluster=?";
+constexpr std::string_view node_put =
+    "INSERT OR REPLACE INTO nodes(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)";
+constexpr std::string_view node_drop = "DELETE FROM nodes WHERE cluster=? AND name=?";
+constexpr std::string_view partition_slots =
+    "SELECT name,position,value FROM partitions WHERE cluster=?";
+constexpr std::string_view partition_put =
+    "INSERT OR REPLACE INTO partitions(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)";
+constexpr std::string_view partition_drop = "DELETE FROM partitions WHERE cluster=? AND name=?";
+
+struct SlotSql {
+  std::string_view put, drop;
+};
+
+Result<void> put_slot(Database& database, const SlotSql& sql, std::string_view cluster,
+                      std::string_view name, std::int64_t position, Time as_of,
+                      std::string_view value) {
+  auto statement = VETTA_TRY(database.prepare(sql.put));
+  statement.bind(cluster).bind(name).bind(position).bind(as_of).bind_blob(value);
+  return statement.run();
+}
+
+Result<void> drop_unseen(Database& database, const SlotSql& sql, std::string_view cluster,
+                         const Slots& slots) {
+  for (const auto& [name, slot] : slots) {
+    if (slot.is_seen) continue;
+    auto statement = VETTA_TRY(database.prepare(sql.drop));
+    statement.bind(cluster).bind(name);
+    VETTA_TRY(statement.run());
+  }
+  return {};
+}
+
+constexpr std::array owned_by_attempt{"incarnations", "allocations", "steps",
+                                      "ranks",        "events",      "findings"};
+
+}  // namespace
+
+Result<std::vector<NodeChange>> Writer::set_nodes(std::string_view cluster,
+                                                  std::span<const model::Node> nodes, Time as_of) {
+  constexpr SlotSql sql{node_put, node_drop};
+  auto slots = VETTA_TRY(read_slots(database_, node_slots, cluster));
+  std::vector<NodeChange> changes;
+  std::int64_t position = 0;
+  for (const auto& node : nodes) {
+    const std::string value = encode(node);
+    auto at = slots.find(node.name);
+    const bool is_known = at != slots.end();
+    if (is_known) at->second.is_seen = true;
+    const bool is_same = is_known && at->second.value == value && at->second.position == position;
+    if (!is_same) VETTA_TRY(put_slot(database_, sql, cluster, node.name, position, as_of, value));
+    auto before = is_known ? decode_node(at->second.value) : std::nullopt;
+    if (!before || is_worth_telling(*before, node)) changes.push_back({std::move(before), node});
+    ++position;
+  }
+  VETTA_TRY(drop_unseen(database_, sql, cluster, slots));
+  return changes;
+}
+
+Result<void> Writer::set_partitions(std::string_view cluster,
+                                    std::span<const model::Partition> partitions, Time as_of) {
+  constexpr SlotSql sql{partition_put, partition_drop};
+  auto slots = VETTA_TRY(read_slots(database_, partition_slots, cluster));
+  std::int64_t position = 0;
+  for (const auto& partition : partitions) {
+    const std::string value = encode(partition);
+    auto at = slots.find(partition.name);
+    if (at != slots.end()) at->second.is_seen = true;
+    const bool is_same =
+        at != slots.end() && at->second.value == value && at->second.position == position;
+    if (!is_same)
+      VETTA_TRY(put_slot(database_, sql, cluster, partition.name, position, as_of, value));
+    ++position;
+  }
+  return drop_unseen(database_, sql, cluster, slots);
+}
+
+Result<void> Writer::set_snapshot_time(std::string_view cluster, Time as_of) {
+  auto statement = VETTA_TRY(database_.prepare(
+      "INSERT INTO clusters(name,snapshot_at) VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
+      "snapshot_at=max(coalesce(snapshot_at,0),excluded.snapshot_at)"));
+  statement.bind(cluster).bind(as_of);
+  return statement.run();
+}
+
+Result<void> Writer::set_cursor(std::string_view name, std::int64_t value) {
+  auto statement = VETTA_TRY(database_.prepare(
+      "INSERT INTO cursors(name,value) VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
+      "value=excluded.value"));
+  statement.bind(name).bind(value);
+  return statement.run();
+}
+
+Result<bool> Writer::is_new_batch(std::uint64_t agent_id, std::uint64_t sequence) {
+  return !VETTA_TRY(sequences_of(database_, agent_id)).contains(sequence);
+}
+
+Result<void> Writer::add_batch(const AgentRow& agent, std::uint64_t sequence) {
+  auto sequences = VETTA_TRY(sequences_of(database_, agent.agent_id));
+  sequences.add(sequence);
+  sequences.limit(sequence_intervals_max);
+  auto statement = VETTA_TRY(database_.prepare(
+      "INSERT INTO agents(agent_id,cluster,node,version,last_batch,dropped_batches,sequences) "
+      "VALUES(?,?,?,?,?,?,?) ON CONFLICT(agent_id) DO UPDATE SET version=excluded.version,"
+      "last_batch=max(last_batch,excluded.last_batch),"
+      "dropped_batches=max(dropped_batches,excluded.dropped_batches),"
+      "sequences=excluded.sequences"));
+  statement.bind(agent.agent_id).bind(agent.cluster).bind(agent.node).bind(agent.version);
+  statement.bind(agent.last_batch).bind(agent.dropped_batches).bind(print(sequences));
+  return statement.run();
+}
+
+Result<void> Writer::add_unplaced(const Unplaced& what) {
+  auto statement = VETTA_TRY(database_.prepare(
+      "INSERT INTO unplaced(rank_id,cluster,job_id,seen,frame) VALUES(?,?,?,?,?)"));
+  statement.bind(what.rank_id).bind(what.cluster).bind(what.job_id).bind(what.seen);
+  statement.bind_blob(what.frame);
+  return statement.run();
+}
+
+Result<void> Writer::remove_unplaced(std::int64_t id) {
+  auto statement = VETTA_TRY(database_.prepare("DELETE FROM unplaced WHERE id=?"));
+  statement.bind(id);
+  return statement.run();
+}
+
+Result<std::size_t> Writer::remove_ended_before(
+    Time before, std::size_t limit,
+    const std::function<Result<void>(const model::AttemptKey&)>& remove_files) {
+  std::vector<std::pair<AttemptId, model::AttemptKey>> old;
+  {
+    auto statement = VETTA_TRY(database_.prepare(
+        "SELECT id,cluster,job_id,submit FROM attempts WHERE is_final=1 AND \"end\"<? "
+        "ORDER BY \"end\" LIMIT ?"));
+    statement.bind(before).bind(limit);
+    while (VETTA_TRY(statement.step())) {
+      auto& [id, key] = old.emplace_back();
+      statement.read(id);
+      statement.read(key.cluster);
+      statement.read(key.job_id);
+      statement.read(key.submit);
+    }
+  }
+  for (const auto& [id, key] : old) {
+    if (remove_files) VETTA_TRY(remove_files(key));
+    for (const char* table : owned_by_attempt) {
+      auto statement =
+          VETTA_TRY(database_.prepare(fmt::format("DELETE FROM {} WHERE attempt=?", table)));
+      statement.bind(id);
+      VETTA_TRY(statement.run());
+    }
+    auto statement = VETTA_TRY(database_.prepare("DELETE FROM attempts WHERE id=?"));
+    statement.bind(id);
+    VETTA_TRY(statement.run());
+  }
+  return old.size();
+}
+
+Result<std::size_t> Writer::remove_loose_before(Time before, std::size_t limit) {
+  std::size_t removed = 0;
+  for (const std::string_view sql :
+       {"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE attempt IS NULL AND time<?1 "
+        "LIMIT ?2)",
+        "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE attempt IS NULL AND "
+        "time<?1 LIMIT ?2)",
+        "DELETE FROM agents WHERE agent_id IN (SELECT agent_id FROM agents WHERE last_batch<?1 "
+        "LIMIT ?2)"}) {
+    auto statement = VETTA_TRY(database_.prepare(sql));
+    statement.bind(before).bind(limit);
+    VETTA_TRY(statement.run());
+    removed += static_cast<std::size_t>(database_.changes());
+  }
+  return removed;
+}
+
+}  // namespace vetta::records
