@@ -10,12 +10,16 @@
 //   vetta-conformance partitions|allocations|sdiag FILE
 //   vetta-conformance keys FILE FIRST= KEY...    scontrol's Key=Value records
 //   vetta-conformance gres|states|hostlist|tres|time FILE   one value a line
+//   vetta-conformance poll SECONDS             the poller against the Slurm that is there
+//   vetta-conformance time-jobs RUNS           how long reading its queue takes
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "live.h"
 #include "read.h"
 
 int main(int argc, char** argv) {
@@ -26,6 +30,8 @@ int main(int argc, char** argv) {
         stderr);
     return 2;
   }
+  if (args[1] == "poll") return vetta::conformance::poll(std::atof(args[2].c_str()));
+  if (args[1] == "time-jobs") return vetta::conformance::time_jobs(std::atoi(args[2].c_str()));
   std::ifstream in(args[2], std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();

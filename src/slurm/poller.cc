@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/text.h"
 #include "slurm/gres.h"
@@ -236,7 +237,7 @@ void Poller::round() {
     nudged_.reset();
   }
   state_.nudged.reset();
-  state_.round_rpcs = 0;
+  state_.round_rpcs = std::exchange(carried_rpcs_, 0);
   if (is_sdiag_due(state_, limits_, began)) read_load();
   Snapshot snapshot;
   snapshot.at = at;
@@ -246,7 +247,8 @@ void Poller::round() {
   if (snapshot.jobs.is_known()) {
     state_.failures = 0;
     state_.jobs = 0;
-    for (const model::Attempt& job : jobs) state_.jobs += tasks_of(job);
+    for (const model::Attempt& job : jobs)
+      state_.jobs += model::is_final(job.state) ? 1 : tasks_of(job);
     const bool wants = memory_->follow(jobs) || !memory_->allocations.is_known();
     for (const Question question :
          plan_round(state_, limits_, began, state_.round_rpcs, wants).questions)
@@ -295,6 +297,7 @@ Duration Poller::step() {
   if (!reader_.cluster_name()) {
     const auto cluster = reader_.cluster();
     memory_->sent(clock_.monotonic(), rpcs_of(Question::cluster));
+    carried_rpcs_ += rpcs_of(Question::cluster);
     if (!cluster.is_known()) {
       note_source(controller, cluster.knowledge, cluster.why, clock_.wall());
       ++state_.failures;

@@ -68,6 +68,7 @@ class Poller {
   PollerClock clock_;
   PollState state_;
   std::optional<Time> watermark_;
+  int carried_rpcs_ = 0;  ///< sent before a round began; they count as its own
   std::shared_ptr<Memory> memory_;
 
   mutable std::mutex mutex_;
