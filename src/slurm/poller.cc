@@ -41,6 +41,8 @@ std::size_t tasks_of(const model::Attempt& attempt) {
 
 struct Holder {
   JobAllocations held;
+  std::string nodes;  ///< all of them: a completing job lists only those not yet returned
+  std::optional<std::uint32_t> node_count, cpus;
   std::vector<model::Span> suspended;
   bool was_suspended = false;
   bool is_answered = false;  ///< scontrol has told of it
@@ -95,6 +97,11 @@ struct Poller::Memory {
       Holder holder = known == holders.end() ? Holder{} : std::move(known->second);
       // A job that gives its nodes back has no new allocation to tell.
       const bool is_going = job.state == model::JobState::completing;
+      if (!is_going) {
+        holder.nodes = job.nodes;
+        holder.node_count = job.node_count;
+        holder.cpus = job.cpus;
+      }
       if ((!holder.is_answered && !is_going) || holder.was_suspended != is_suspended) wants = true;
       next.emplace(job.key, std::move(holder));
     }
@@ -120,7 +127,13 @@ struct Poller::Memory {
   void complete(std::vector<model::Attempt>& jobs) const {
     for (model::Attempt& job : jobs) {
       const auto found = holders.find(job.key);
-      if (found == holders.end() || !found->second.is_answered) continue;
+      if (found == holders.end()) continue;
+      if (job.state == model::JobState::completing && !found->second.nodes.empty()) {
+        job.nodes = found->second.nodes;
+        job.node_count = found->second.node_count;
+        job.cpus = found->second.cpus;
+      }
+      if (!found->second.is_answered) continue;
       job.suspended = found->second.suspended;
       Duration total{};
       for (const model::Span& span : job.suspended)
@@ -255,6 +268,7 @@ void Poller::round() {
       ask(question, jobs);
     memory_->complete(jobs);
   } else {
+    if (stop_.stop_requested()) return;  // killed by us: that tells nothing
     ++state_.failures;
   }
   snapshot.partitions = memory_->partitions;
@@ -280,6 +294,7 @@ void Poller::account() {
   accounting.from = window.from;
   accounting.until = window.until;
   accounting.attempts = reader_.accounting(window.from, window.until);
+  if (!accounting.attempts.is_known() && stop_.stop_requested()) return;
   if (const auto name = reader_.cluster_name()) accounting.cluster = *name;
   state_.last_accounting = clock_.monotonic();
   const bool is_known = accounting.attempts.is_known();
@@ -320,6 +335,8 @@ Duration Poller::step() {
 }
 
 void Poller::run(const std::stop_token& stop) {
+  stop_ = stop;
+  reader_.cancel_on(stop);
   while (!stop.stop_requested()) {
     const Duration pause = step();
     std::unique_lock lock(mutex_);

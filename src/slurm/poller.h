@@ -39,7 +39,8 @@ class Poller {
   Poller(Reader reader, PollLimits limits, PollerSinks sinks,
          std::optional<Time> watermark = std::nullopt, PollerClock clock = {});
 
-  /// Polls until stop is requested. A program that is running then is waited for (its timeout).
+  /// Polls until stop is requested; a program that is running then is killed and its answer
+  /// dropped.
   void run(const std::stop_token& stop);
   /// Does what is due now; returns how long to wait until something is due again.
   Duration step();
@@ -68,6 +69,7 @@ class Poller {
   PollerClock clock_;
   PollState state_;
   std::optional<Time> watermark_;
+  std::stop_token stop_;
   int carried_rpcs_ = 0;  ///< sent before a round began; they count as its own
   std::shared_ptr<Memory> memory_;
 

@@ -164,6 +164,17 @@ TEST_F(PollerTest, FollowsSuspension) {
   EXPECT_EQ(count("show job"), 3);
 }
 
+TEST_F(PollerTest, ACompletingJobKeepsItsNodes) {
+  jobs = {{.id = 7, .nodes = "n[1-4]"}};
+  Poller one = poller();
+  one.step();
+  jobs[0] = {.id = 7, .state = "COMPLETING", .nodes = "n3"};  // three are returned already
+  clock += 3s;
+  one.step();
+  EXPECT_EQ(snapshots.back().jobs.value[0].nodes, "n[1-4]");
+  EXPECT_EQ(snapshots.back().allocations.value[0].allocations.size(), 4U);
+}
+
 TEST_F(PollerTest, AFailureIsNoEmptyCluster) {
   jobs = {{.id = 7}};
   Poller one = poller();

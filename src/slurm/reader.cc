@@ -128,7 +128,7 @@ Result<sys::CommandOutput> Reader::run(const std::string& program, const Args& a
   command.folder = "/";
   command.timeout = config_.timeout;
   command.out_max = output_max;
-  auto output = runner_->run(command);
+  auto output = runner_->run(command, stop_);
   if (!output) {
     Error error = std::move(output).error();
     if (error.code == Code::timeout && error.hint.empty())

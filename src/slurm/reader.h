@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,9 @@ class Reader {
  public:
   Reader(ReaderConfig config, std::shared_ptr<sys::CommandRunner> runner);
 
+  /// A program that runs when stop is requested is killed; the answer is then "could not ask".
+  void cancel_on(std::stop_token stop) { stop_ = std::move(stop); }
+
   [[nodiscard]] Answer<Version> version();
   /// ClusterName, asked once and remembered.
   [[nodiscard]] Answer<std::string> cluster();
@@ -66,6 +70,7 @@ class Reader {
 
   ReaderConfig config_;
   std::shared_ptr<sys::CommandRunner> runner_;
+  std::stop_token stop_;
   std::vector<std::string> sacct_fields_;  ///< what this release's sacct knows; empty: not asked
   std::vector<std::string> job_fields_;    ///< the same of squeue -O; begins with all we want
 };

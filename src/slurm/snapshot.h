@@ -21,8 +21,10 @@ struct JobAllocations {
 };
 
 /// One round. Each part says for itself whether it is known; a part that could not be asked is
-/// empty and means nothing (never "idle" or "gone"). A job that a known `jobs` does not list has
-/// left the controller's memory: accounting has the last word on how it ended.
+/// empty and means nothing (never "idle" or "gone"). A part that this round did not ask again (the
+/// budget, or nothing new) is repeated with the time of its asking in `asked`. A job that a known
+/// `jobs` does not list has left the controller's memory: accounting has the last word on how it
+/// ended.
 struct Snapshot {
   std::string cluster;
   Time at{};  ///< when the round began; whatever it shows was so at that time or later
