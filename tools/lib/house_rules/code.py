@@ -55,7 +55,7 @@ def arrows(tree: Tree) -> Iterator[Finding]:
             yield from _module_arrow(tree, path, line, parts[1], name)
         elif parts[0] == "apps" and len(parts) > 2 and "/" in name:
             app = tree.apps.get(parts[1])
-            if target in tree.modules and app and target not in app.deps:
+            if target in tree.modules and app and target not in _below(tree, app.deps):
                 yield Finding(
                     path,
                     line,
@@ -63,6 +63,18 @@ def arrows(tree: Tree) -> Iterator[Finding]:
                     f"program '{app.name}' includes module '{target}' and does not declare it in"
                     f" apps/CMakeLists.txt; see {PAGE}",
                 )
+
+
+def _below(tree: Tree, names: tuple[str, ...]) -> set[str]:
+    """The modules named and all that they stand on: a program composes."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += tree.modules[name].deps if name in tree.modules else ()
+    return found
 
 
 def _module_arrow(tree: Tree, path: str, line: int, owner: str, name: str) -> Iterator[Finding]:
@@ -194,7 +206,8 @@ def _functions(tree: Tree, path: str) -> Iterator[tuple[int, str, int]]:
         return
     start, name = 0, ""
     for number, line in enumerate(tree.lines(path), 1):
-        opens = re.match(r"(?!namespace|extern|struct|class|enum|union)\w.*\{$", line)
+        # A line like `Result<int> f(int a) {`, or the last one of a longer head; no table, no struct.
+        opens = re.match(r"(?!namespace|extern|struct|class|enum|union)\w[^=]*\)[^=]*\{$", line)
         if opens and not start:
             start, name = number, (re.findall(r"([\w:~]+)\s*\(", line) or ["a function"])[0]
         elif line.startswith("}") and start:

@@ -56,6 +56,7 @@ def from_program(program: str, *arguments: str) -> Maker:
 
 PAGES: dict[str, Maker] = {
     "docs/reference/exit-codes.md": exit_codes,
+    "docs/reference/cli.md": from_program("vetta", "help", "--markdown"),
 }
 
 

@@ -16,8 +16,8 @@ SPDX = "SPDX-License-Identifier: Apache-2.0"
 LEFTOVER = re.compile(
     r"\b(" + "|".join(("FIX" + "ME", "TO" + "DO", "XX" + "X", "HA" + "CK")) + r")\b"
 )
-# Folders of one person's machine; /home/alice is the documentation's user.
-MACHINE = re.compile(r"(?<![\w./-])(/home/(?!alice\b)[a-z]\w*|/Users/\w+|/work/\w+)")
+# Folders of one person's machine; alice and ada are the users of pages and tests.
+MACHINE = re.compile(r"(?<![\w./-])(/home/(?!(?:alice|ada|a)\b)[a-z]\w*|/Users/\w+|/work/\w+)")
 BLOB_BYTES = 1 << 20
 # Where a file must be named by another one, for nothing finds it by its folder.
 NAMED = ("cmake/", "tools/lib/", "etc/", "packaging/")
@@ -113,7 +113,7 @@ def files(tree: Tree) -> Iterator[Finding]:
 def fresh(tree: Tree) -> Iterator[Finding]:
     """Generated pages are what their command would write now."""
     for path in generated.stale(tree):
-        yield Finding(path, 1, "fresh", "stale: run tools/check --fix and commit the result")
+        yield Finding(path, 1, "fresh", "stale: run tools/build, then tools/check --fix")
 
 
 def _ends_well(tree: Tree, path: str) -> bool:
