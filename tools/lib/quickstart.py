@@ -119,7 +119,7 @@ class Quickstart:
         """What Vetta says, once it has seen the job's end and its last marks."""
 
         def answer() -> Any:
-            why = self.stack.vetta_json("why", job)
+            why = self.stack.vetta_json("why", job)["why"]
             diagnosis = why.get("diagnosis") or {}
             return why if diagnosis.get("steps", 0) >= STEPS // 2 else None
 
