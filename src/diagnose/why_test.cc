@@ -161,8 +161,7 @@ TEST(Why, sigkill_from_outside) {
   const Why why = job.why();
   EXPECT_EQ(why.answer, Answer::cannot_tell);
   EXPECT_EQ(why.headline,
-            "rank 3 on n002 was killed from outside by SIGKILL; no out-of-memory kill was seen "
-            "(SIGKILL)");
+            "rank 3 on n002 was killed from outside (SIGKILL); no out-of-memory kill was seen");
   EXPECT_EQ(why.first->exit_signal, 9);
   EXPECT_EQ(why.first->rank, 3);
 }
