@@ -122,6 +122,7 @@ std::vector<std::size_t> held_steps(const Grid& grid, const Work& work, const Cu
   }
   std::vector<std::size_t> spread;
   const std::size_t take = std::min(held.size(), cause_steps_max);
+  spread.reserve(take);
   for (std::size_t i = 0; i < take; ++i) spread.push_back(held[i * held.size() / take]);
   return spread;
 }

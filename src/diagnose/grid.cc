@@ -86,6 +86,7 @@ bool is_in_order(std::span<const Mark> marks) {
 
 std::vector<RankMarks> collect(const model::StepTable& table, std::int64_t& unusable) {
   std::vector<const model::RankSteps*> by_rank;
+  by_rank.reserve(table.ranks.size());
   for (const model::RankSteps& rank : table.ranks) by_rank.push_back(&rank);
   std::stable_sort(by_rank.begin(), by_rank.end(), [](const auto* a, const auto* b) {
     return std::tie(a->rank, a->node) < std::tie(b->rank, b->node);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <span>
 #include <string>
 
 #include "diagnose/message_detail.h"
@@ -18,9 +19,25 @@ struct Pattern {
 
 constexpr std::string_view look_first = "look at the rank that failed first; this one only noticed";
 
+constexpr Meaning collective_timeout{Answer::cannot_tell, true,
+                                     "a collective timed out waiting for other ranks", look_first};
+constexpr Meaning in_vain{Answer::cannot_tell, true, "it waited in vain for other ranks",
+                          look_first};
+constexpr Meaning gpu_memory{
+    Answer::code, false, "the GPU's memory is full",
+    "use a smaller batch, gradient accumulation or checkpointing, or a GPU with more memory"};
+constexpr Meaning no_gpu{
+    Answer::machine, false, "the rank saw no GPU",
+    "check --gpus of the job; if it asked for some, tell the operators the node's name"};
+constexpr Meaning host_memory{Answer::code, false, "it asked for more memory than it may have",
+                              "ask for more with --mem, or use fewer loader workers"};
+constexpr Meaning damaged{Answer::data, false, "a file is damaged or of another format",
+                          "check the file: was its writing cut short?"};
+
 // Order matters: what is a consequence first, then the narrow before the broad.
-constexpr std::array patterns{
-    // Consequences: others ended, or somebody sent a signal.
+
+// Consequences: others ended, or somebody sent a signal.
+constexpr std::array consequences{
     Pattern{"connection closed by peer",
             {Answer::cannot_tell, true, "the connection to another rank broke", look_first}},
     Pattern{"connection reset by peer",
@@ -31,24 +48,13 @@ constexpr std::array patterns{
     Pattern{"remote process exited",
             {Answer::cannot_tell, true, "NCCL lost another rank", look_first}},
     Pattern{"ncclremoteerror", {Answer::cannot_tell, true, "NCCL lost another rank", look_first}},
-    Pattern{
-        "watchdog caught collective operation timeout",
-        {Answer::cannot_tell, true, "a collective timed out waiting for other ranks", look_first}},
-    Pattern{
-        "collective operation timeout",
-        {Answer::cannot_tell, true, "a collective timed out waiting for other ranks", look_first}},
-    Pattern{
-        "some nccl operations have failed or timed out",
-        {Answer::cannot_tell, true, "a collective timed out waiting for other ranks", look_first}},
-    Pattern{
-        "nccl timeout",
-        {Answer::cannot_tell, true, "a collective timed out waiting for other ranks", look_first}},
-    Pattern{"timed out waiting",
-            {Answer::cannot_tell, true, "it waited in vain for other ranks", look_first}},
-    Pattern{"wait timeout",
-            {Answer::cannot_tell, true, "it waited in vain for other ranks", look_first}},
-    Pattern{"socket timeout",
-            {Answer::cannot_tell, true, "it waited in vain for other ranks", look_first}},
+    Pattern{"watchdog caught collective operation timeout", collective_timeout},
+    Pattern{"collective operation timeout", collective_timeout},
+    Pattern{"some nccl operations have failed or timed out", collective_timeout},
+    Pattern{"nccl timeout", collective_timeout},
+    Pattern{"timed out waiting", in_vain},
+    Pattern{"wait timeout", in_vain},
+    Pattern{"socket timeout", in_vain},
     Pattern{"heartbeat timeout",
             {Answer::cannot_tell, true, "it heard nothing of another rank", look_first}},
     Pattern{"connectfullmesh",
@@ -63,19 +69,13 @@ constexpr std::array patterns{
     Pattern{"signalexception", {Answer::cannot_tell, true, "it was told to end", look_first}},
     Pattern{"keyboardinterrupt", {Answer::cannot_tell, true, "it was interrupted", look_first}},
     Pattern{"mpi_abort", {Answer::cannot_tell, true, "MPI ended it with another rank", look_first}},
-    // The GPU: memory is the code's matter, hardware is the machine's.
-    Pattern{
-        "cuda out of memory",
-        {Answer::code, false, "the GPU's memory is full",
-         "use a smaller batch, gradient accumulation or checkpointing, or a GPU with more memory"}},
-    Pattern{
-        "hip out of memory",
-        {Answer::code, false, "the GPU's memory is full",
-         "use a smaller batch, gradient accumulation or checkpointing, or a GPU with more memory"}},
-    Pattern{
-        "outofmemoryerror",
-        {Answer::code, false, "the GPU's memory is full",
-         "use a smaller batch, gradient accumulation or checkpointing, or a GPU with more memory"}},
+};
+
+// The GPU: memory is the code's matter, hardware is the machine's.
+constexpr std::array gpus{
+    Pattern{"cuda out of memory", gpu_memory},
+    Pattern{"hip out of memory", gpu_memory},
+    Pattern{"outofmemoryerror", gpu_memory},
     Pattern{"device-side assert",
             {Answer::code, false,
              "a check inside a GPU kernel failed, often an index or label out of range",
@@ -90,14 +90,8 @@ constexpr std::array patterns{
     Pattern{"fallen off the bus",
             {Answer::machine, false, "a GPU is gone from its node",
              "tell the operators the node's name; submit again with --exclude"}},
-    Pattern{"no cuda-capable device",
-            {Answer::machine, false, "the rank saw no GPU",
-             "check --gpus of the job; if it asked for some, tell the "
-             "operators the node's name"}},
-    Pattern{"no cuda gpus are available",
-            {Answer::machine, false, "the rank saw no GPU",
-             "check --gpus of the job; if it asked for some, tell the "
-             "operators the node's name"}},
+    Pattern{"no cuda-capable device", no_gpu},
+    Pattern{"no cuda gpus are available", no_gpu},
     Pattern{"busy or unavailable",
             {Answer::machine, false, "the GPU is taken by another process or broken",
              "tell the operators the node's name; submit again with --exclude"}},
@@ -111,7 +105,10 @@ constexpr std::array patterns{
             {Answer::cannot_tell, false, "a GPU kernel died",
              "run once with CUDA_LAUNCH_BLOCKING=1; if it comes on one "
              "node only, tell the operators"}},
-    // Storage.
+};
+
+// Storage.
+constexpr std::array storage{
     Pattern{"no space left on device",
             {Answer::data, false, "the disk it writes to is full",
              "free space there, or write somewhere else; df -h and quota show what is left"}},
@@ -138,16 +135,13 @@ constexpr std::array patterns{
     Pattern{"transport endpoint",
             {Answer::machine, false, "a network file system is gone from the node",
              "tell the operators the node's name and the path"}},
-    // The node's memory and limits.
-    Pattern{"cannot allocate memory",
-            {Answer::code, false, "it asked for more memory than it may have",
-             "ask for more with --mem, or use fewer loader workers"}},
-    Pattern{"memoryerror",
-            {Answer::code, false, "it asked for more memory than it may have",
-             "ask for more with --mem, or use fewer loader workers"}},
-    Pattern{"bad_alloc",
-            {Answer::code, false, "it asked for more memory than it may have",
-             "ask for more with --mem, or use fewer loader workers"}},
+};
+
+// The node's memory and limits.
+constexpr std::array limits{
+    Pattern{"cannot allocate memory", host_memory},
+    Pattern{"memoryerror", host_memory},
+    Pattern{"bad_alloc", host_memory},
     Pattern{"is killed by signal: killed",
             {Answer::code, false, "a loader worker was killed, most often for memory",
              "ask for more memory with --mem, or use fewer loader workers"}},
@@ -157,7 +151,10 @@ constexpr std::array patterns{
     Pattern{"address already in use",
             {Answer::code, false, "the port for the ranks' meeting is taken",
              "derive MASTER_PORT from SLURM_JOB_ID"}},
-    // Data.
+};
+
+// Data.
+constexpr std::array data_files{
     Pattern{"filenotfounderror",
             {Answer::data, false, "a file is not there", "check the path as seen on that node"}},
     Pattern{"no such file or directory",
@@ -168,12 +165,8 @@ constexpr std::array patterns{
     Pattern{"permission denied",
             {Answer::data, false, "a file may not be read or written",
              "check owner and mode of the path"}},
-    Pattern{"unpicklingerror",
-            {Answer::data, false, "a file is damaged or of another format",
-             "check the file: was its writing cut short?"}},
-    Pattern{"badzipfile",
-            {Answer::data, false, "a file is damaged or of another format",
-             "check the file: was its writing cut short?"}},
+    Pattern{"unpicklingerror", damaged},
+    Pattern{"badzipfile", damaged},
     Pattern{"pytorchstreamreader",
             {Answer::data, false, "a checkpoint is damaged or cut short",
              "take the checkpoint before it; write to a temporary name and rename"}},
@@ -194,7 +187,10 @@ constexpr std::array patterns{
     Pattern{"eoferror",
             {Answer::data, false, "a file ends too early",
              "check the file: was its writing cut short?"}},
-    // The environment and the numbers.
+};
+
+// The environment and the numbers.
+constexpr std::array environment{
     Pattern{"modulenotfounderror",
             {Answer::code, false, "a Python module is missing",
              "activate the environment in the job script, or install the module in it"}},
@@ -224,6 +220,11 @@ constexpr std::array patterns{
             {Answer::cannot_tell, false, "NCCL failed", "run once with NCCL_DEBUG=WARN"}},
 };
 
+constexpr std::array<std::span<const Pattern>, 6> pattern_groups{
+    std::span<const Pattern>(consequences), std::span<const Pattern>(gpus),
+    std::span<const Pattern>(storage),      std::span<const Pattern>(limits),
+    std::span<const Pattern>(data_files),   std::span<const Pattern>(environment)};
+
 constexpr Meaning own_exception{Answer::code, false, "an exception that nobody caught",
                                 "read the traceback"};
 
@@ -240,8 +241,10 @@ std::string lower(std::string_view text) {
 
 const Meaning& meaning_of(std::string_view message) {
   const std::string text = lower(message);
-  for (const Pattern& pattern : patterns) {
-    if (text.find(pattern.text) != std::string::npos) return pattern.meaning;
+  for (const std::span<const Pattern> group : pattern_groups) {
+    for (const Pattern& pattern : group) {
+      if (text.find(pattern.text) != std::string::npos) return pattern.meaning;
+    }
   }
   return own_exception;
 }
@@ -310,7 +313,7 @@ struct ReasonRow {
   PendingReason meaning;
 };
 
-constexpr std::array reasons{
+constexpr std::array reasons_of_jobs{
     ReasonRow{"Resources",
               {"enough nodes of the kind that it asked for are not free now",
                "ask for less, for another "
@@ -348,6 +351,9 @@ constexpr std::array reasons{
               {"the nodes that it needs are down, drained or reserved",
                "vetta node list shows which and why"}},
     ReasonRow{"NodeDown", {"a node that it needs is down", "vetta node list shows which and why"}},
+};
+
+constexpr std::array reasons_of_limits{
     ReasonRow{"PartitionTimeLimit",
               {"its time limit is longer than the partition allows",
                "ask for less with --time, or for another partition", true}},
@@ -395,8 +401,11 @@ constexpr std::array reasons{
 }  // namespace
 
 PendingReason pending_reason(std::string_view reason) {
-  for (const ReasonRow& row : reasons) {
-    if (reason.starts_with(row.reason)) return row.meaning;
+  for (const std::span<const ReasonRow> rows : {std::span<const ReasonRow>(reasons_of_jobs),
+                                                std::span<const ReasonRow>(reasons_of_limits)}) {
+    for (const ReasonRow& row : rows) {
+      if (reason.starts_with(row.reason)) return row.meaning;
+    }
   }
   return {"Slurm gives a reason that Vetta has no words for",
           "man squeue, section JOB REASON CODES", false};

@@ -298,14 +298,14 @@ Diagnosis name_nobody(const Grid& grid, const Work& work, const Search& search, 
       communication.after >= 1.5 * communication.before &&
       communication.after - communication.before >= options.least_share) {
     diagnosis.cause = CauseClass::communication;
-    diagnosis.since_step = grid.steps[*communication.rise].step;
+    const std::int64_t since = grid.steps[*communication.rise].step;
+    diagnosis.since_step = since;
     return refuse(
         std::move(diagnosis),
         fmt::format("since step {} collectives take {:.1f} times as long for every rank, the last "
                     "to arrive "
                     "included: the network or a link slowed down, marks cannot tell which",
-                    *diagnosis.since_step,
-                    communication.after / std::max(communication.before, 1e-9)));
+                    since, communication.after / std::max(communication.before, 1e-9)));
   }
   diagnosis.outcome = Outcome::nothing_wrong;
   const double share = std::max(search.best_share, 0.0);

@@ -450,6 +450,21 @@ bool has_oom_state(const WhyInput& input) {
                      [](const model::Step& step) { return step.state == JobState::out_of_memory; });
 }
 
+Event oom_event(const WhyInput& input) {
+  Event event = state_event(input, input.attempt.end.value_or(input.now));
+  event.kind = EventKind::oom_kill;
+  event.message = "Slurm's accounting says OUT_OF_MEMORY";
+  return event;
+}
+
+const RankEnd* first_killed(const std::vector<RankEnd>& ends) {
+  const RankEnd* killed = nullptr;
+  for (const RankEnd& end : ends) {
+    if (end.exit_signal == sigkill && (killed == nullptr || end.time < killed->time)) killed = &end;
+  }
+  return killed;
+}
+
 void add_ends(const WhyInput& input, const std::vector<RankEnd>& ends,
               std::vector<const RankEnd*> explained, std::vector<Suspect>& suspects) {
   for (const RankEnd& end : ends) {
@@ -539,16 +554,9 @@ std::vector<Suspect> collect_suspects(const WhyInput& input) {
     }
   }
   if (explained.empty() && has_oom_state(input)) {
-    Event event = state_event(input, input.attempt.end.value_or(input.now));
-    event.kind = EventKind::oom_kill;
-    event.message = "Slurm's accounting says OUT_OF_MEMORY";
-    const RankEnd* killed = nullptr;
-    for (const RankEnd& end : ends) {
-      if (end.exit_signal == sigkill && (killed == nullptr || end.time < killed->time))
-        killed = &end;
-    }
+    const RankEnd* killed = first_killed(ends);
     if (killed != nullptr) explained.push_back(killed);
-    suspects.push_back(from_oom(input, std::move(event), killed));
+    suspects.push_back(from_oom(input, oom_event(input), killed));
   }
   add_ends(input, ends, std::move(explained), suspects);
   add_state(input, suspects);

@@ -341,6 +341,18 @@ std::vector<float> mended_work(const Work& work, std::size_t rank, Window window
   return mended;
 }
 
+// The longest own work of the ranks outside the set; NaN if there is none.
+float longest_without(const Work& work, std::size_t step, const std::vector<bool>& in_set) {
+  const std::int32_t last = work.last_rank[step];
+  if (last >= 0 && !in_set[static_cast<std::size_t>(last)]) return work.last[step];
+  float longest = missing;
+  for (std::size_t r = 0; r < in_set.size(); ++r) {
+    const float own = work.at(step, r);
+    if (!in_set[r] && !std::isnan(own) && !(own <= longest)) longest = own;
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::optional<Work> measure_work(const Grid& grid, Method method) {
@@ -399,15 +411,7 @@ double what_if(const Grid& grid, const Work& work, std::span<const std::size_t> 
   for (std::size_t s = window.from; s < window.to; ++s) {
     const auto period = static_cast<double>(grid.period[s]);
     total += period;
-    float then = missing;  // the longest own work with the set mended
-    if (set.size() == 1 && work.last_rank[s] >= 0) {
-      then = work.last_rank[s] == static_cast<std::int32_t>(set[0]) ? work.second[s] : work.last[s];
-    } else {
-      for (std::size_t r = 0; r < in_set.size(); ++r) {
-        if (!in_set[r] && !(work.at(s, r) <= then) && !std::isnan(work.at(s, r)))
-          then = work.at(s, r);
-      }
-    }
+    float then = longest_without(work, s, in_set);
     for (const std::vector<float>& own : mended) {
       const float value = own[s - window.from];
       if (!std::isnan(value) && !(value <= then)) then = value;

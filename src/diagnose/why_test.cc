@@ -116,7 +116,7 @@ TEST(Why, python_exception_on_one_rank_wins_over_its_consequences) {
             "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)")
       .detail =
       "Traceback (most recent call last):\n  File \"train.py\", line 88, in main\n  File "
-      "\"/home/ada/net.py\", line 12, in f";
+      "\"/users/ada/net.py\", line 12, in f";
   job.ends(3, 599s + 500ms, 1).others_end(3, 600s, 0, 15).ends(2, 599s + 300ms, 1);
   const Why why = job.why();
   EXPECT_EQ(why.answer, Answer::code);
@@ -128,7 +128,7 @@ TEST(Why, python_exception_on_one_rank_wins_over_its_consequences) {
   EXPECT_EQ(why.first->kind, EventKind::exception);
   EXPECT_EQ(why.first->rank, 3);
   EXPECT_EQ(why.first->node, "n002");
-  EXPECT_THAT(why.evidence, Contains("the traceback ends at /home/ada/net.py:12"));
+  EXPECT_THAT(why.evidence, Contains("the traceback ends at /users/ada/net.py:12"));
   EXPECT_THAT(why.evidence, Contains("the rank ended with exit code 1"));
   EXPECT_THAT(
       why.evidence,
@@ -479,13 +479,13 @@ TEST(Why, a_failure_of_which_only_the_state_is_known) {
   WhyInput input = Job().input;
   input.ranks.clear();
   input.last_marks.clear();
-  input.attempt.std_out = "/home/ada/slurm-4711.out";
+  input.attempt.std_out = "/users/ada/slurm-4711.out";
   input.sources = {{"slurmdbd", model::Knowledge::could_not_ask, "connection refused", {}}};
   const Why why = explain(input);
   EXPECT_EQ(why.answer, Answer::cannot_tell);
   EXPECT_EQ(why.headline, "the job ended as FAILED, and what went wrong was not seen");
   EXPECT_THAT(why.unknown, Contains("what slurmdbd knows: connection refused"));
-  EXPECT_THAT(why.advice, Contains("see its output: /home/ada/slurm-4711.out"));
+  EXPECT_THAT(why.advice, Contains("see its output: /users/ada/slurm-4711.out"));
 }
 
 TEST(Why, only_consequences_were_seen) {
