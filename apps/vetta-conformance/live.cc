@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "live.h"
 
+#include <condition_variable>
 #include <cstdio>
 #include <fmt/format.h>
+#include <mutex>
 #include <thread>
 
 #include "print.h"
@@ -25,9 +27,18 @@ int poll(double seconds) {
   };
   slurm::Poller poller(slurm::Reader({}, std::make_shared<sys::ProcessRunner>()), {},
                        std::move(sinks));
-  std::jthread thread([&poller](const std::stop_token& stop) { poller.run(stop); });
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  return 0;  // the jthread stops and joins
+  const Duration end = monotonic_now() + from_seconds(seconds);
+  std::stop_source stop;
+  std::thread watch([&] {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    never.wait_for(lock, stop.get_token(), end - monotonic_now(), [] { return false; });
+    stop.request_stop();
+  });
+  poller.run(stop.get_token());
+  watch.join();
+  return 0;
 }
 
 namespace {

@@ -21,7 +21,7 @@ struct PollLimits {
   Duration pause_min = std::chrono::seconds(3);
   Duration pause_max = std::chrono::minutes(5);  ///< also of the back-off
   Duration nudge_gap = std::chrono::seconds(1);  ///< small clusters: a nudge waits this long
-  double busy_share = 0.05;  ///< a round of t seconds is followed by a pause of at least t / this
+  double busy_share = 0.2;  ///< a round of t seconds is followed by a pause of at least t / this
   Duration accounting_every = std::chrono::seconds(30);
   Duration accounting_overlap = std::chrono::minutes(10);
   Duration accounting_window_max = std::chrono::hours(6);  ///< catching up goes in such pieces

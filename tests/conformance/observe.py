@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the texts of other Slurm releases in cases/observe must be read as (figures of its README)."""
+"""What the texts of other Slurm releases in cases/observe must be read as: its README's figures."""
 
 from __future__ import annotations
 
@@ -569,7 +569,7 @@ SQUEUE_NAMES = {
 
 
 def osc_fields(data: bytes) -> tuple[str, int]:
-    """The header of squeue -o as -O's names; the first JOBID is the raw id, the second the label."""
+    """squeue -o's header as -O's names; the first JOBID is the raw id, the second the label."""
     names: list[str] = []
     seen = 0
     for word in data.split(b"\n", 1)[0].decode().rstrip("\x1f").split("\x1f"):

@@ -73,7 +73,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Case:
-    """A test of one input: `check` answers words on success, raises Differs, or is None: skipped."""
+    """One input: `check` answers words on success, raises Differs, or is None: skipped."""
 
     name: str
     check: Callable[[Reader], str] | None
