@@ -99,15 +99,16 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char** av) {
   return ESPANK_SUCCESS;
 }
 
-/// The node's name as Slurm calls it: several slurmd can share a host.
+/// The node's name as Slurm calls it: several slurmd can share a host. slurmstepd's own environment
+/// comes first: the job's is the caller's, so inside a batch script that of its first node.
 static bool node_name(spank_t sp, char* out, size_t size) {
-  if (spank_getenv(sp, "SLURMD_NODENAME", out, (int)size) == ESPANK_SUCCESS && out[0] != '\0')
-    return true;
   const char* own = getenv("SLURMD_NODENAME");
   if (own != NULL && own[0] != '\0') {
     snprintf(out, size, "%s", own);
     return true;
   }
+  if (spank_getenv(sp, "SLURMD_NODENAME", out, (int)size) == ESPANK_SUCCESS && out[0] != '\0')
+    return true;
   if (gethostname(out, size - 1) != 0) return false;
   out[size - 1] = '\0';
   char* dot = strchr(out, '.');

@@ -90,6 +90,15 @@ def test_probe_by_sbatch_reaches_the_steps_once(cluster: Cluster, rundir: Path) 
     assert seen.count("vetta_probe/inject") == 1
 
 
+def test_steps_of_a_batch_script_speak_to_their_own_node(cluster: Cluster, rundir: Path) -> None:
+    """srun hands on the batch script's environment, which names the job's first node."""
+    job = cluster.sbatch("srun sh -c 'echo $SLURMD_NODENAME $VETTA_SOCKET'", "-N3", "-n3")
+    cluster.wait(job, "COMPLETED")
+    pairs = [line.split() for line in cluster.output(job).splitlines()]
+    assert len({node for node, _ in pairs}) == 3
+    assert all(path == f"{rundir}/{node}/probe.sock" for node, path in pairs)
+
+
 def test_off_is_off(cluster: Cluster, rundir: Path) -> None:
     assert "VETTA_PROBE=1" not in cluster.run("srun -n1 env").stdout
     assert "VETTA_PROBE=1" not in cluster.run("srun --probe=off -n1 env").stdout
