@@ -11,7 +11,7 @@ script=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=\([^ ]*\).*/\1
 here=${TRAIN_DDP:-$(dirname "$script")}
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 MASTER_ADDR=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p')
-MASTER_PORT=$((20000 + SLURM_JOB_ID % 20000))
+MASTER_PORT=${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}
 export MASTER_ADDR MASTER_PORT
 case $MASTER_ADDR in 127.*) export GLOO_SOCKET_IFNAME=lo ;; esac # several nodes on one machine
 exec srun --kill-on-bad-exit=1 "${PYTHON:-/usr/bin/python3}" "$here/train.py" "$@"

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import random
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +28,8 @@ NODES = 4
 RANKS_A_NODE = 2
 SLOW_RANK = 5
 STEPS = 60
+# What is taken from a diagnosis.
+NAMED = ("rank", "node", "phase", "cause", "lost_share", "confidence", "outcome")
 # A named share may differ from the truth by a fifth of it.
 TOLERANCE = 0.2
 
@@ -59,8 +64,10 @@ class Quickstart:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.stack = Stack(folder, NODES)
+        build = Path(os.environ.get("VETTA_BUILD", ROOT / "build" / "release"))
+        self.stack = Stack(folder, NODES, build)
         self.truth_dir = folder / "truth"
+        self.while_running: dict[str, Any] | None = None
 
     def start(self) -> None:
         self.stop()
@@ -72,14 +79,16 @@ class Quickstart:
         if self.folder.exists():
             self.stack.down()
 
-    def train(self, name: str, *options: str) -> str:
-        """Submits the example as a researcher would, waits for its end; returns the job's id."""
+    def train(self, name: str, *options: str, ask: bool = False) -> str:
+        """Submits the example as a researcher would, waits for its end; returns the job's id.
+        With `ask` Vetta is asked once while the job still runs."""
         prefix = self.truth_dir / name
         job = self.stack.sbatch(
             f"--chdir={self.folder}",
             f"--output={self.folder / name}.out",
             str(EXAMPLE / "job.sh"),
             *("--steps", str(STEPS), "--truth", str(prefix), *options),
+            env={"MASTER_PORT": str(free_port())},
         )
         progress = Progress(f"job {job} ({name})")
         started = time.monotonic()
@@ -89,12 +98,21 @@ class Quickstart:
                 raise StackError(f"job {job} ({name}) did not end within 300 s; it is {state}")
             time.sleep(0.2)
             state = self.stack.job_state(job)
-            progress.show(state, lines(Path(f"{prefix}.0.csv")) - 1)
+            steps = max(0, lines(Path(f"{prefix}.0.csv")) - 1)
+            progress.show(state, steps)
+            if ask and steps > STEPS * 2 // 3:
+                ask = False
+                self.while_running = self.ask_now(job)
         progress.end()
         if state != "COMPLETED":
             tail = (self.folder / f"{name}.out").read_text(errors="replace")[-2000:]
             raise StackError(f"job {job} ({name}) ended as {state}; its output ends with:\n{tail}")
         return job
+
+    def ask_now(self, job: str) -> dict[str, Any] | None:
+        """Who holds the others, as far as Vetta can tell now."""
+        found = self.stack.vetta_json("why", job)["why"]["diagnosis"]
+        return {key: found[key] for key in NAMED} if found else None
 
     def truth(self) -> dict[str, Any]:
         """What the slow rank cost the others, as the job itself saw it."""
@@ -121,14 +139,25 @@ class Quickstart:
         def answer() -> Any:
             why = self.stack.vetta_json("why", job)["why"]
             diagnosis = why.get("diagnosis") or {}
-            return why if diagnosis.get("steps", 0) >= STEPS // 2 else None
+            ended = self.stack.vetta_json("job", "show", job)["job"]["state"] in ENDED
+            return why if ended and diagnosis.get("steps", 0) >= STEPS // 2 else None
 
-        why = wait_for(f"vetta why {job} has judged the steps", answer, 30)
+        why = wait_for(f"vettad knows that job {job} ended, and its steps", answer, 60)
         found = why["diagnosis"]
-        keys = ("rank", "node", "phase", "cause", "lost_share", "confidence", "outcome")
-        return {"answer": why["answer"], "headline": why["headline"]} | {
-            key: found[key] for key in keys
-        }
+        return (
+            {"answer": why["answer"], "headline": why["headline"]}
+            | {key: found[key] for key in NAMED}
+            | {"while_running": self.while_running}
+        )
+
+
+def free_port() -> int:
+    """A port that nobody listens on now; job.sh's own choice may meet another cluster's job."""
+    for port in random.sample(range(20000, 30000), 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise StackError("no free port between 20000 and 30000 on 127.0.0.1")
 
 
 def lines(path: Path) -> int:
@@ -161,7 +190,9 @@ def run(folder: Path, once: bool, as_json: bool) -> int:
         say(f"ready after {time.monotonic() - started:.0f} s; training, healthy")
         quickstart.train("healthy")
         say(f"training again, rank {SLOW_RANK} slowed by its data loader")
-        job = quickstart.train("slow", "--slow-rank", str(SLOW_RANK), "--slow-by", "loader")
+        job = quickstart.train(
+            "slow", "--slow-rank", str(SLOW_RANK), "--slow-by", "loader", ask=True
+        )
         verdict = quickstart.verdict(job)
         truth = quickstart.truth()
         wrong = differences(verdict, truth)
