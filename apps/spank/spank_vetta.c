@@ -38,6 +38,7 @@ enum probe_setting { probe_unset, probe_off, probe_on };
 
 static char rundir[path_max] = "/run/vetta";
 static char python_dir[path_max] = "";
+static char own_node[path_max] = "";
 static enum probe_setting site_probe = probe_unset;
 static enum probe_setting job_probe = probe_unset;
 
@@ -85,6 +86,8 @@ static void take_setting(const char* word) {
 
 int slurm_spank_init(spank_t sp, int ac, char** av) {
   for (int i = 0; i < ac; ++i) take_setting(av[i]);
+  const char* node = getenv("SLURMD_NODENAME");
+  if (spank_remote(sp) == 1 && node != NULL) snprintf(own_node, sizeof own_node, "%s", node);
   if (site_probe != probe_off) spank_option_register(sp, &probe_option_entry);
   return ESPANK_SUCCESS;
 }
@@ -99,12 +102,12 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char** av) {
   return ESPANK_SUCCESS;
 }
 
-/// The node's name as Slurm calls it: several slurmd can share a host. slurmstepd's own environment
-/// comes first: the job's is the caller's, so inside a batch script that of its first node.
+/// The node's name as Slurm calls it: several slurmd can share a host.
 static bool node_name(spank_t sp, char* out, size_t size) {
-  const char* own = getenv("SLURMD_NODENAME");
-  if (own != NULL && own[0] != '\0') {
-    snprintf(out, size, "%s", own);
+  // slurmstepd's own environment, taken at the start: the job's can carry the name of the node on
+  // which its batch script runs, and slurmstepd's title later overwrites its environment.
+  if (own_node[0] != '\0') {
+    snprintf(out, size, "%s", own_node);
     return true;
   }
   if (spank_getenv(sp, "SLURMD_NODENAME", out, (int)size) == ESPANK_SUCCESS && out[0] != '\0')

@@ -45,7 +45,9 @@ Agent::Agent(sys::EventLoop& loop, Settings settings, sys::FileLock lock, Rings 
       rings_(std::move(rings)),
       state_file_(std::move(state_file)),
       spool_(settings_.spool_max),
-      discovery_(proc_, ranks_, settings_.node, is_shared_host()) {}
+      discovery_(proc_, ranks_, settings_.node, is_shared_host()) {
+  discovery_.set_site(settings_.cluster, settings_.rundir + "/" + settings_.node + "/probe.sock");
+}
 
 Agent::~Agent() {
   loop_.cancel(sample_timer_);

@@ -65,8 +65,29 @@ RankState* Discovery::owner_of(std::int32_t pid) {
 
 bool Discovery::is_ours(const SlurmTask& task) const {
   if (task.step_id == "extern") return false;
+  if (!task.cluster.empty() && !cluster_.empty() && task.cluster != cluster_) return false;
+  if (!task.socket.empty() && !socket_.empty() && task.socket != socket_) return false;
   if (task.node.empty()) return !is_shared_host_;
   return task.node == node_;
+}
+
+void Discovery::set_site(std::string cluster, std::string socket) {
+  cluster_ = std::move(cluster);
+  socket_ = std::move(socket);
+}
+
+/// Anybody can write SLURM_JOB_ID into an environment; only Slurm has a slurmstepd of root above.
+bool Discovery::is_below_slurmstepd(std::int32_t pid) const {
+  for (int depth = 0; depth < depth_max && pid > 1; ++depth) {
+    const auto stat = proc_.stat(pid);
+    if (!stat) return false;
+    if (stat->comm.starts_with("slurmstepd")) {
+      const auto status = proc_.status(pid);
+      return status && status->uid == 0U;
+    }
+    pid = stat->parent;
+  }
+  return false;
 }
 
 std::int32_t Discovery::topmost(std::int32_t pid, const SlurmTask& task) const {
@@ -85,7 +106,7 @@ RankState* Discovery::adopt(std::int32_t pid, model::RankSource source) {
   const auto env = proc_.environment(pid);
   if (!env) return nullptr;
   const auto task = slurm_task_of(*env);
-  if (!task || !is_ours(*task)) return nullptr;
+  if (!task || !is_ours(*task) || !is_below_slurmstepd(pid)) return nullptr;
   const auto top = facts(topmost(pid, *task));
   const auto own = facts(pid);
   if (!top || !own || top->uid != own->uid) return nullptr;

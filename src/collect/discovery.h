@@ -37,6 +37,10 @@ class Discovery {
   /// A new rank was found below this one: part of its processes belong to that now.
   void reassign(std::uint64_t rank_id);
 
+  /// What tells this agent's tasks from those of another cluster on the same kernel: the cluster's
+  /// name and the path of this agent's probe.sock. A task that names neither counts as ours.
+  void set_site(std::string cluster, std::string socket);
+
   void set_shared_host(bool is_shared_host) { is_shared_host_ = is_shared_host; }
 
  private:
@@ -51,11 +55,12 @@ class Discovery {
   Process* know(std::int32_t pid);
   void look(std::int32_t pid, Process& process);
   [[nodiscard]] bool is_ours(const SlurmTask& task) const;
+  [[nodiscard]] bool is_below_slurmstepd(std::int32_t pid) const;
   [[nodiscard]] std::int32_t topmost(std::int32_t pid, const SlurmTask& task) const;
 
   const sys::Procfs& proc_;
   RankTable& ranks_;
-  std::string node_;
+  std::string node_, cluster_, socket_;
   bool is_shared_host_;
   std::unordered_map<std::int32_t, Process> processes_;
   std::uint32_t scan_ = 0;

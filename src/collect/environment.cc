@@ -56,6 +56,8 @@ std::optional<SlurmTask> slurm_task_of(const sys::ProcessEnvironment& env) {
                                      : number_of<std::int32_t>(env, "SLURM_NTASKS").value_or(-1);
   out.restart = number_of<std::uint32_t>(env, "SLURM_RESTART_COUNT").value_or(0);
   out.node = text_of(env, "SLURMD_NODENAME", 255);
+  out.cluster = text_of(env, "SLURM_CLUSTER_NAME", 255);
+  out.socket = text_of(env, "VETTA_SOCKET", 255);
   out.devices = text_of(env, "SLURM_STEP_GPUS", 256);
   if (out.devices.empty()) out.devices = text_of(env, "SLURM_JOB_GPUS", 256);
   return out;

@@ -17,7 +17,9 @@ struct SlurmTask {
   std::string step_id;  ///< "0", "batch", "interactive", "extern"
   std::int32_t task = -1, local_task = -1, tasks = -1;
   std::uint32_t restart = 0;
-  std::string node;  ///< SLURMD_NODENAME; may be empty
+  std::string node;     ///< SLURMD_NODENAME; may be empty
+  std::string cluster;  ///< SLURM_CLUSTER_NAME; may be empty
+  std::string socket;   ///< VETTA_SOCKET, the agent that the rank plugin named; may be empty
   std::string devices;
 
   [[nodiscard]] bool is_same_task(const SlurmTask& other) const {

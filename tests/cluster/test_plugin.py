@@ -65,6 +65,21 @@ def test_tasks_are_registered_and_their_ends_are_told(cluster: Cluster, rundir: 
     }
 
 
+def test_each_node_is_told_of_its_own_tasks_from_inside_a_batch_job(
+    cluster: Cluster, rundir: Path
+) -> None:
+    """Steps inherit SLURMD_NODENAME of the node that runs the batch script."""
+    agents = {node: Agent(rundir, node) for node in ("n002", "n003")}
+    job = cluster.sbatch("srun -N2 -n2 /usr/bin/env", "-w", "n[002-003]", "-N2")
+    cluster.wait(job, "COMPLETED")
+    tasks = {
+        node: [m["task"] for m in agent.receive("start", 2 if node == "n002" else 1)]
+        for node, agent in agents.items()
+    }
+    assert tasks == {"n002": ["0", "0"], "n003": ["1"]}  # the batch script's is n002's other one
+    assert f"VETTA_SOCKET={rundir}/n003/probe.sock" in cluster.output(job)
+
+
 def test_a_signal_is_told(cluster: Cluster, rundir: Path) -> None:
     agent = Agent(rundir, "n002")
     cluster.run("srun -w n002 -n1 sh -c 'kill -9 $$'", check=False)

@@ -96,11 +96,11 @@ class Stack:
         processes = [process for process in self._recorded().values() if alive(process)]
         end(processes, 5)
         self.record.unlink(missing_ok=True)
-        if self.dir.exists():
+        if (self.dir / "slurm").exists():
             self._devcluster("down", check=False)
 
     def _cluster_up(self, with_plugin: bool, conf: str) -> None:
-        options = ["--nodes", str(self.node_count), "--name", "dev"]
+        options = ["--nodes", str(self.node_count), "--name", self.dir.name.replace("_", "-").lower()]
         if with_plugin:
             plugin = self.build / "lib" / "spank_vetta.so"
             options += [
@@ -209,7 +209,7 @@ class Stack:
 
     def _devcluster(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [str(DEVCLUSTER), args[0], "--dir", str(self.dir), *args[1:]],
+            [str(DEVCLUSTER), args[0], "--dir", str(self.dir / "slurm"), *args[1:]],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
