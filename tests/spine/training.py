@@ -91,7 +91,7 @@ class Training:
         """What Vetta says once it has all marks of all ranks."""
 
         def complete() -> Any:
-            table = self.stack.api(f"/api/v1/jobs/{self.job}/steps?limit=100000")
+            table = self.stack.api(f"/api/v1/jobs/{self.job}/steps?last=100000")
             counts = [len(entry["marks"]) for entry in table["ranks"]]
             return len(counts) == RANKS and min(counts) >= self.steps - (2 if self.injected else 0)
 

@@ -100,7 +100,12 @@ class Stack:
             self._devcluster("down", check=False)
 
     def _cluster_up(self, with_plugin: bool, conf: str) -> None:
-        options = ["--nodes", str(self.node_count), "--name", self.dir.name.replace("_", "-").lower()]
+        options = [
+            "--nodes",
+            str(self.node_count),
+            "--name",
+            self.dir.name.replace("_", "-").lower(),
+        ]
         if with_plugin:
             plugin = self.build / "lib" / "spank_vetta.so"
             options += [
