@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from vetta_stack import ROOT, Stack, wait_for
+from vetta_stack import ROOT, Stack, StackError, wait_for
 
 FAULTY = ROOT / "tests" / "spine" / "faulty.py"
 
@@ -48,13 +48,21 @@ class Job:
         last: dict[str, Any] = {}
 
         def answered() -> bool:
+            try:
+                found = self.stack.vetta_json("why", self.id)
+            except StackError:  # vettad has not polled since the job was submitted
+                return False
             last.clear()
-            last.update(self.stack.vetta_json("why", self.id))
+            last.update(found)
             return bool(last["answer"] == until and (until == "fine" or last["headline"]))
 
         try:
             wait_for(f"vetta why {self.id}", answered, seconds)
-        except Exception:
-            log = (self.out / "log").read_text(errors="replace")[-1500:]
-            raise AssertionError(f"answer is not {until}: {json.dumps(last, indent=1)}\n{log}")
+        except StackError:
+            path = self.out / "log"
+            log = path.read_text(errors="replace")[-1500:] if path.exists() else ""
+            last.pop("diagnosis", None)
+            raise AssertionError(
+                f"job {self.id}: answer is not {until}: {json.dumps(last, indent=1)}\n{log}"
+            ) from None
         return last

@@ -104,7 +104,7 @@ class Stack:
             "--nodes",
             str(self.node_count),
             "--name",
-            self.dir.name.replace("_", "-").lower(),
+            self.dir.name.replace("-", "_").lower(),
         ]
         if with_plugin:
             plugin = self.build / "lib" / "spank_vetta.so"
