@@ -122,10 +122,6 @@ std::unique_ptr<CLI::App> make_tree(Plan& plan) {
   root->formatter(std::make_shared<Formatter>());
   root->set_help_flag("-h,--help", "Show this help");
   root->set_version_flag("--version", "vetta " VETTA_VERSION);
-  add_examples(*root,
-               "vetta job list --me            my jobs that wait or run\n"
-               "vetta why 4711                 my code, my data, or your machine?\n"
-               "vetta probe exec -- python train.py");
   add_job_commands(*root, plan);
   add_judgement_commands(*root, plan);
   add_node_commands(*root, plan);
@@ -133,6 +129,10 @@ std::unique_ptr<CLI::App> make_tree(Plan& plan) {
   add_probe_commands(*root, plan);
   add_config_commands(*root, plan);
   add_help_commands(*root, plan);
+  add_examples(*root,
+               "vetta job list --me            my jobs that wait or run\n"
+               "vetta why 4711                 my code, my data, or your machine?\n"
+               "vetta probe exec -- python train.py");
   return root;
 }
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A vettad on a fake Slurm: one for a file of tests, with a job that two agents tell of."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
+
+import fake_agent  # noqa: E402
+from daemon import Vettad, running_job, simple_cluster  # noqa: E402
+
+
+@pytest.fixture
+def fresh() -> Iterator[Vettad]:
+    """Not started yet."""
+    vettad = Vettad()
+    try:
+        yield vettad
+    finally:
+        vettad.remove()
+
+
+@pytest.fixture(scope="module")
+def vettad() -> Iterator[Vettad]:
+    """Started, with job 4711 (two ranks, rank 1 slow in its data phase) and pending job 4712."""
+    vettad = Vettad()
+    try:
+        jobs = [
+            running_job(4711, "n001,n002", Name="train ddp", NumNodes=2),
+            {"JobID": 4712, "State": "PENDING", "Reason": "Resources", "UserName": "grace"},
+        ]
+        vettad.set_cluster(simple_cluster(jobs))
+        vettad.start()
+        vettad.wait_ready()
+        vettad.wait_job(4711)
+        agents = [fake_agent.Agent(str(vettad.socket), node, "toy") for node in ("n001", "n002")]
+        for number, agent in enumerate(agents):
+            tell_rank(agent, 4711, number)
+        yield vettad
+        for agent in agents:
+            agent.close()
+    finally:
+        vettad.remove()
+
+
+def tell_rank(
+    agent: fake_agent.Agent, job_id: int, number: int, steps: int = 60
+) -> fake_agent.Rank:
+    """A rank with `steps` marks of 100 ms; rank 1 spends 60 ms more on data, rank 0 waits for it."""
+    begin = time.time_ns() - 30 * fake_agent.NS
+    rank = fake_agent.Rank(job_id, number, agent.node, start_ns=begin)
+    data, wait = (0.07, 0.0) if number == 1 else (0.01, 0.06)
+    marks = [
+        fake_agent.mark(i + 1, i, begin + i * fake_agent.NS // 10, 0.1, data, wait)
+        for i in range(steps)
+    ]
+    sample = fake_agent.rank_sample(time.time_ns(), 12.5, 300_000_000)
+    sequence = agent.batch(
+        ranks=[rank],
+        marks=[fake_agent.rank_marks(rank.rank_id, marks)],
+        samples=[(rank.rank_id, [sample])],
+    )
+    assert agent.wait_ack(sequence) == []
+    return rank
