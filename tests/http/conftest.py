@@ -2,7 +2,6 @@
 """A vettad on a fake Slurm: one for a file of tests, with a job that two agents tell of."""
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
 
 import fake_agent  # noqa: E402
 from daemon import Vettad, running_job, simple_cluster  # noqa: E402
+from told import tell_rank  # noqa: E402
 
 
 @pytest.fixture
@@ -45,24 +45,3 @@ def vettad() -> Iterator[Vettad]:
             agent.close()
     finally:
         vettad.remove()
-
-
-def tell_rank(
-    agent: fake_agent.Agent, job_id: int, number: int, steps: int = 60
-) -> fake_agent.Rank:
-    """A rank with `steps` marks of 100 ms; rank 1 spends 60 ms more on data, rank 0 waits for it."""
-    begin = time.time_ns() - 30 * fake_agent.NS
-    rank = fake_agent.Rank(job_id, number, agent.node, start_ns=begin)
-    data, wait = (0.07, 0.0) if number == 1 else (0.01, 0.06)
-    marks = [
-        fake_agent.mark(i + 1, i, begin + i * fake_agent.NS // 10, 0.1, data, wait)
-        for i in range(steps)
-    ]
-    sample = fake_agent.rank_sample(time.time_ns(), 12.5, 300_000_000)
-    sequence = agent.batch(
-        ranks=[rank],
-        marks=[fake_agent.rank_marks(rank.rank_id, marks)],
-        samples=[(rank.rank_id, [sample])],
-    )
-    assert agent.wait_ack(sequence) == []
-    return rank

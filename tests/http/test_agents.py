@@ -2,13 +2,14 @@
 """Agents: who may connect, what is acknowledged, what comes twice, who is lost."""
 
 import json
+import socket
 import struct
 import time
 
 import fake_agent
 import pytest
-from conftest import tell_rank
 from daemon import Vettad, running_job, simple_cluster, wait_until
+from told import tell_rank
 
 
 @pytest.fixture
@@ -117,8 +118,6 @@ def test_burst_reaches_the_agents_of_the_job_alone(with_job: Vettad) -> None:
 def test_an_open_stream_on_a_job_is_a_burst(with_job: Vettad) -> None:
     agent = fake_agent.Agent(str(with_job.socket), "n001", "toy")
     agent.wait_for(fake_agent.WELCOME)
-    import socket
-
     with socket.socket(socket.AF_UNIX) as stream:
         stream.settimeout(10)
         stream.connect(str(with_job.socket))

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/tree.h"
+
+#include <CLI/CLI.hpp>
+#include <gtest/gtest.h>
+
+namespace vetta::cli {
+namespace {
+
+std::vector<CommandText> commands() {
+  Plan plan;
+  return describe(*make_tree(plan));
+}
+
+TEST(Tree, EveryCommandThatDoesSomethingHasTwoExamplesAndItsWordsExplained) {
+  for (const CommandText& command : commands()) {
+    const std::string& name = command.usage;
+    EXPECT_FALSE(command.about.empty()) << name;
+    EXPECT_FALSE(command.about.ends_with('.')) << name;
+    if (!command.children.empty()) continue;
+    EXPECT_NE(command.examples.find('\n'), std::string::npos) << name << " has too few examples";
+    for (const auto& option : command.options) EXPECT_FALSE(option.about.empty()) << name;
+    for (const auto& option : command.positionals) EXPECT_FALSE(option.about.empty()) << name;
+  }
+}
+
+TEST(Tree, LettersMeanWhatTheyMeanInSlurm) {
+  for (const CommandText& command : commands())
+    for (const auto& option : command.options)
+      for (const std::string& word : option.words) {
+        if (word == "-p") EXPECT_NE(option.names.find("--partition"), std::string::npos);
+        if (word == "-A") EXPECT_NE(option.names.find("--account"), std::string::npos);
+        if (word == "-u") EXPECT_NE(option.names.find("--user"), std::string::npos);
+        if (word == "-t") EXPECT_NE(option.names.find("--state"), std::string::npos);
+        if (word == "-h") EXPECT_NE(option.names.find("--help"), std::string::npos);
+      }
+}
+
+TEST(Tree, CompletionKnowsEveryCommandInEveryShell) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const std::string script = completion(commands(), shell).value();
+    for (const CommandText& command : commands())
+      EXPECT_NE(script.find(command.path.back()), std::string::npos) << shell;
+    EXPECT_NE(script.find("no-header"), std::string::npos) << shell;
+  }
+  EXPECT_EQ(completion(commands(), "tcsh").error().code, Code::invalid);
+}
+
+TEST(Tree, TheReferenceHasASectionForEachCommand) {
+  const std::string text = markdown(commands());
+  EXPECT_TRUE(text.starts_with("# "));
+  EXPECT_NE(text.find("\n## vetta job watch\n"), std::string::npos);
+  EXPECT_NE(text.find("\n## vetta probe exec\n"), std::string::npos);
+}
+
+TEST(Tree, TheManualPageEscapesWhatRoffWouldTake) {
+  const std::string text = man_page(commands());
+  EXPECT_EQ(text.find(" --json"), std::string::npos);
+  EXPECT_NE(text.find("\\-\\-json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vetta::cli
