@@ -2,11 +2,9 @@
 #include "check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/text.h"
@@ -61,22 +59,29 @@ void add_slurm(std::vector<Check>& checks, const Options& options,
                              }));
 }
 
+/// The folder, or the lowest one above it that is there.
+std::string existing(std::string folder) {
+  while (folder.size() > 1 && access(folder.c_str(), F_OK) != 0) folder = sys::folder_of(folder);
+  return folder;
+}
+
+/// Tried, not asked: root may by the mode where the file system does not let it.
+Result<void> can_write(const std::string& folder) {
+  std::string scratch = folder + "/.vetta-check-XXXXXX";
+  if (mkdtemp(scratch.data()) == nullptr) return fail_errno("write in " + folder, errno);
+  if (rmdir(scratch.c_str()) != 0) return fail_errno("remove " + scratch, errno);
+  return {};
+}
+
 Check check_state(const Options& options) {
-  const std::string& folder = options.state;
-  struct stat status{};
-  if (stat(folder.c_str(), &status) != 0) {
-    std::string up = sys::folder_of(folder);
-    while (up.size() > 1 && access(up.c_str(), F_OK) != 0) up = sys::folder_of(up);
-    if (access(up.c_str(), W_OK) == 0) return fine("state", folder + " can be made");
-    return failed("state", fail(Code::denied, folder + " is not there and cannot be made in " + up,
-                                "name another folder with --state DIR")
-                               .error());
+  const std::string up = existing(options.state);
+  if (auto written = can_write(up); !written) {
+    Error error = std::move(written.error());
+    error.hint = "name another folder with --state DIR";
+    return failed("state", error);
   }
-  if (!S_ISDIR(status.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0)
-    return failed("state", fail(Code::denied, folder + " is no folder that can be written to",
-                                "name another folder with --state DIR")
-                               .error());
-  return fine("state", folder + " can be written to");
+  return fine("state",
+              options.state + (up == options.state ? " can be written to" : " can be made"));
 }
 
 /// Whether a vettad answers there already: then this one could not listen, but nothing is broken.
@@ -96,13 +101,11 @@ Check check_socket(const std::string& address) {
   if (endpoint->is_unix || endpoint->port != 0)
     if (is_answered(*endpoint)) return fine(name, "a vettad answers on " + endpoint->text());
   if (endpoint->is_unix) {
-    std::string folder = sys::folder_of(endpoint->path);
-    while (folder.size() > 1 && access(folder.c_str(), F_OK) != 0) folder = sys::folder_of(folder);
-    if (access(folder.c_str(), W_OK) != 0)
-      return failed(name, fail(Code::denied,
-                               endpoint->text() + " cannot be made: no right to write in " + folder,
-                               "name another with --listen unix:PATH")
-                              .error());
+    if (auto written = can_write(existing(sys::folder_of(endpoint->path))); !written) {
+      Error error = std::move(written.error());
+      error.hint = "name another with --listen unix:PATH";
+      return failed(name, error);
+    }
     return fine(name, endpoint->text() + " is free");
   }
   http::Server server({}, http::Router());

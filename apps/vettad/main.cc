@@ -15,7 +15,7 @@
 namespace vetta {
 namespace {
 
-constexpr const char* version = "0.1.0";
+constexpr const char* version = VETTA_VERSION;
 
 int refuse(const Error& error) {
   Error bare = error;

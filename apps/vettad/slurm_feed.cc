@@ -113,6 +113,7 @@ void SlurmFeed::take(const slurm::Snapshot& snapshot) {
 }
 
 bool SlurmFeed::take(const slurm::Accounting& accounting) {
+  if (!accounting.attempts.is_known()) return false;  // the source says why
   auto taken = ingest_.take(accounting);
   if (!taken) log::error("accounting", "accounting could not be kept: " + taken.error().text());
   return taken.has_value();
@@ -129,7 +130,13 @@ void SlurmFeed::note_sources(const std::vector<model::Source>& sources) {
     const auto old = std::ranges::find(before, source.name, &model::Source::name);
     const bool was_known = old != before.end() && old->knowledge == model::Knowledge::known;
     const bool is_known = source.knowledge == model::Knowledge::known;
-    if (old == before.end() || was_known == is_known) continue;
+    const bool is_lost = was_known && !is_known;
+    const bool is_back = is_known && lost_.contains(source.name);
+    if (!is_lost && !is_back) continue;
+    if (is_lost)
+      lost_.insert(source.name);
+    else
+      lost_.erase(source.name);
     model::Event event;
     event.time = now();
     event.kind = is_known ? model::EventKind::source_back : model::EventKind::source_lost;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +52,7 @@ class SlurmFeed {
   mutable std::mutex mutex_;
   std::string cluster_;
   std::vector<model::Source> sources_;
+  std::set<std::string> lost_;  ///< answered once and do not now; of tick() alone
   std::shared_ptr<slurm::Poller> poller_;
   std::jthread thread_;
 };

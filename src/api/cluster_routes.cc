@@ -176,7 +176,8 @@ Result<Json> show_node(const Context& context, const http::Request& request) {
   body["node"] = to_json(context, *found);
   body["jobs"] = Json::array();
   const auto jobs = VETTA_TRY(context.query.node_jobs(viewer, cluster, name));
-  for (std::size_t i = 0; i < jobs.size() && i < 20; ++i) body["jobs"].push_back(api::to_json(jobs[i]));
+  for (std::size_t i = 0; i < jobs.size() && i < 20; ++i)
+    body["jobs"].push_back(api::to_json(jobs[i]));
   Json latest = Json::object();
   for (const char* metric : {"load_1m", "memory_available_bytes", "memory_total_bytes",
                              "pressure_cpu", "pressure_memory", "pressure_io"})

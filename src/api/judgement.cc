@@ -28,10 +28,12 @@ std::vector<diagnose::LastMark> last_marks_of(const model::StepTable& table) {
   for (const model::RankSteps& rank : table.ranks) {
     if (rank.marks.empty()) continue;
     const model::Mark& last = rank.marks.back();
-    all.push_back({.rank = rank.rank,
-                   .node = rank.node,
-                   .step = last.step,
-                   .time = last.start + last.duration});
+    diagnose::LastMark reached;
+    reached.rank = rank.rank;
+    reached.node = rank.node;
+    reached.step = last.step;
+    reached.time = last.start + last.duration;
+    all.push_back(std::move(reached));
   }
   return all;
 }

@@ -19,7 +19,17 @@ std::vector<std::string> unready(const Context& context) {
   for (const auto& source : context.sources())
     if (source.name == "slurmctld" && source.knowledge != model::Knowledge::known)
       reasons.push_back(source.reason.empty() ? "slurmctld has not answered yet" : source.reason);
-  if (context.cluster().empty()) reasons.emplace_back("the cluster's name is not known yet");
+  const std::string cluster = context.cluster();
+  if (cluster.empty()) {
+    reasons.emplace_back("the cluster's name is not known yet");
+    return reasons;
+  }
+  const auto kept =
+      context.query.snapshot_time({.uid = {}, .user = {}, .is_operator = true}, cluster);
+  if (!kept)
+    reasons.push_back(kept.error().text());
+  else if (!*kept)
+    reasons.emplace_back("no reading of Slurm has been kept yet");
   return reasons;
 }
 

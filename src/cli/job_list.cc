@@ -182,8 +182,7 @@ void add_list(CLI::App& noun, Plan& plan) {
   text("--since", arguments->since, "Also ended jobs, that lived within this span", "SPAN");
   text("--until", arguments->until, "Only jobs that lived before this span began", "SPAN");
   list->add_flag("--all", arguments->all, "Also jobs that have ended, as far as they are kept");
-  list->add_option("--limit", arguments->limit, "At most so many (1000)")
-      ->type_name("N");
+  list->add_option("--limit", arguments->limit, "At most so many (1000)")->type_name("N");
   add_common(*list, arguments->common, Output::table);
   list->callback(choose(plan, arguments, list_jobs));
 }

@@ -122,7 +122,8 @@ std::string nodes_part(const Json& detail, const Terminal& terminal) {
                has_agent(detail, node) ? "connected" : "none"});
   }
   std::string out = heading("nodes", terminal);
-  for (const std::string_view line : split(trim(*table.text({}, terminal, true)), "\n"))
+  const std::string text = table.text({}, terminal, true).value_or("");
+  for (const std::string_view line : split(trim(text), "\n"))
     out += "  " + std::string(line) + "\n";
   if (shown > nodes_shown) out += fmt::format("  … and {} more\n", shown - nodes_shown);
   return out;

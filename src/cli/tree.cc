@@ -129,6 +129,10 @@ std::unique_ptr<CLI::App> make_tree(Plan& plan) {
   add_probe_commands(*root, plan);
   add_config_commands(*root, plan);
   add_help_commands(*root, plan);
+  // One word a level: what follows a command is its own, also where it is a command's name.
+  root->require_subcommand(0, 1);
+  for (CLI::App* noun : root->get_subcommands([](CLI::App*) { return true; }))
+    noun->require_subcommand(0, 1);
   add_examples(*root,
                "vetta job list --me            my jobs that wait or run\n"
                "vetta why 4711                 my code, my data, or your machine?\n"

@@ -61,7 +61,7 @@ def test_every_answer_is_as_written(vettad: Vettad, document: Any) -> None:
             target = re.sub(r"{\w+}", example, path) if "{" in path else path + example
             check(document, reference.rpartition("/")[2], vettad.get(target))
         checked.add(path)
-    assert len(checked) >= 17, checked
+    assert len(checked) == 16, checked
 
 
 def test_posts_and_errors_are_as_written(vettad: Vettad, document: Any) -> None:

@@ -195,7 +195,7 @@ def test_partitions_and_cluster(vettad: Vettad) -> None:
 def test_events(vettad: Vettad) -> None:
     found = vettad.get("/api/v1/events?job=4711")
     kinds = {event["kind"] for event in found["events"]}
-    assert "rank_start" in kinds
+    assert "job_state" in kinds
     assert vettad.get(f"/api/v1/events?after={found['last_id']}&job=4711")["events"] == []
     assert vettad.ask("/api/v1/events?kind=earthquake").status == 400
     assert vettad.ask("/api/v1/events?job=99").status == 404

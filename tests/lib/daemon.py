@@ -88,7 +88,7 @@ class Vettad:
         self.socket = self.dir / "s"
         self.port_file = self.dir / "port"
         self.token_file = self.dir / "token"
-        self.slurm_file = self.dir / "cluster.json"
+        self.slurm_file = self.dir / "cluster"
         self.bin = fake_slurm.install(self.dir / "slurm")
         self.process: Optional[subprocess.Popen[bytes]] = None
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "VETTA"))}

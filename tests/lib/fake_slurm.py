@@ -1,19 +1,52 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""squeue, scontrol, sacct and sdiag of a Slurm that is a JSON file, for tests and benches.
+"""squeue, scontrol, sacct and sdiag of a Slurm that is a folder of texts, for tests and benches.
 
-`install(folder)` writes the four programs; FAKE_SLURM names the file. Only the questions that Vetta
-asks are answered, in the form of Slurm 22.05. Jobs are dicts of squeue's field names; what a job
-does not say has a plausible default. A file that is not there is a controller that does not answer.
+`install(folder)` writes the four programs (shell: they start fast), `write(path, cluster)` the texts
+that they print, in the form of Slurm 22.05; FAKE_SLURM names `path`. Only the questions that Vetta
+asks are answered. Jobs are dicts of squeue's field names; what a job does not say has a plausible
+default. A path that is not there is a controller that does not answer.
 """
 
-import json
 import os
-import sys
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
+SEPARATOR = "@SEPARATOR@"
+PROGRAM = r"""#!/bin/sh
+# made by tests/lib/fake_slurm.py
+case "$*" in *--version*) echo "slurm-wlm 22.05.8"; exit 0;; esac
+cd "$FAKE_SLURM" 2>/dev/null || {
+  echo "slurm_load_jobs error: Unable to contact slurm controller (connect failure)" >&2
+  exit 1
+}
+fill() { sed "s/@SEPARATOR@/$1/g" "$2"; }
+case "PROGRAM $*" in
+  squeue*)
+    for word; do last=$word; case "$word" in JobID:*) wanted=$word;; esac; done
+    wanted=${wanted#JobID:}
+    fill "${wanted%%,*}" squeue;;
+  "scontrol show config") cat config;;
+  scontrol*partition*) cat partitions;;
+  scontrol*node*) cat nodes;;
+  scontrol*job*) cat allocations;;
+  "sacct -e") cat sacct_fields;;
+  sacct*)
+    test -e sacct || { echo "sacct: error: slurmdbd is not configured" >&2; exit 1; }
+    for word; do case "$word" in --delimiter=*) separator=${word#--delimiter=};; esac; done
+    fill "$separator" sacct;;
+  sdiag*) cat sdiag;;
+  *) echo "PROGRAM: the fake does not know $*" >&2; exit 1;;
+esac
+"""
+# What reader.cc asks of squeue and of sacct, in its order.
+SQUEUE = (
+    "JobID JobArrayID ArrayJobID ArrayTaskID HetJobID HetJobOffset State Reason UserName UserID "
+    "Account Partition QOS SubmitTime EligibleTime StartTime EndTime TimeLimit RestartCnt "
+    "PriorityLong NodeList NumNodes NumCPUs NumTasks tres-alloc tres-per-job tres-per-node "
+    "tres-per-task exit_code DerivedEC Dependency STDOUT STDERR WorkDir Command Comment Name"
+).split()
 DEFAULTS: dict[str, str] = {
     "ArrayTaskID": "N/A",
     "HetJobID": "N/A",
@@ -54,16 +87,35 @@ def install(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec /usr/bin/python3 -S {__file__} {name} "$@"\n')
+        path.write_text(PROGRAM.replace("PROGRAM", name))
         path.chmod(0o755)
     return folder
 
 
 def write(path: Path, cluster: dict[str, Any]) -> None:
     """Replaces the cluster: {"name", "nodes": [...], "jobs": [...], "accounting": [...]}."""
-    temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(cluster))
-    os.replace(temporary, path)
+    folder = path.with_name(f"{path.name}.{time.monotonic_ns()}")
+    folder.mkdir(mode=0o755)
+    texts = {
+        "squeue": squeue(cluster),
+        "config": f"Configuration data as of now\nClusterName             = {cluster['name']}\n",
+        "partitions": partition_text(cluster),
+        "nodes": "".join(node_text(node) for node in cluster["nodes"]),
+        "allocations": "".join(allocation_text(job) for job in cluster["jobs"])
+        or "No jobs in the system\n",
+        "sacct_fields": " ".join(SACCT) + "\n",
+        "sdiag": sdiag(),
+    }
+    if "accounting" in cluster:
+        texts["sacct"] = sacct(cluster)
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    before = path.resolve() if path.is_symlink() else None
+    link = path.with_name(f"{path.name}.new")
+    link.symlink_to(folder)
+    os.replace(link, path)
+    if before:
+        shutil.rmtree(before, ignore_errors=True)
 
 
 def job_field(job: dict[str, Any], name: str) -> str:
@@ -78,15 +130,11 @@ def job_field(job: dict[str, Any], name: str) -> str:
     return DEFAULTS[name]
 
 
-def squeue(cluster: dict[str, Any], argv: list[str]) -> str:
-    wanted = argv[argv.index("-O") + 1]
-    separator = wanted.split(",", 1)[0].partition(":")[2]
-    names = [part.partition(":")[0] for part in wanted.split(",")]
-    rows = (
-        "".join(job_field(job, name) + separator for name in names) + "\n"
+def squeue(cluster: dict[str, Any]) -> str:
+    return "".join(
+        "".join(job_field(job, name) + SEPARATOR for name in SQUEUE) + "\n"
         for job in cluster["jobs"]
     )
-    return "".join(rows)
 
 
 def node_text(node: dict[str, Any]) -> str:
@@ -143,16 +191,6 @@ def partition_text(cluster: dict[str, Any]) -> str:
     )
 
 
-def scontrol(cluster: dict[str, Any], argv: list[str]) -> str:
-    if "config" in argv:
-        return f"Configuration data as of now\nClusterName             = {cluster['name']}\n"
-    if "partition" in argv:
-        return partition_text(cluster)
-    if "node" in argv:
-        return "".join(node_text(node) for node in cluster["nodes"])
-    return "".join(allocation_text(job) for job in cluster["jobs"]) or "No jobs in the system\n"
-
-
 SACCT = (
     "JobIDRaw JobID DBIndex State Submit Eligible Start End Suspended ExitCode DerivedExitCode "
     "User UID Account Partition QOS NodeList NNodes AllocCPUS NTasks AllocTRES ReqTRES Reason "
@@ -160,21 +198,14 @@ SACCT = (
 ).split()
 
 
-def sacct(cluster: dict[str, Any], argv: list[str]) -> str:
-    if "-e" in argv:
-        return " ".join(SACCT) + "\n"
-    if "accounting" not in cluster:
-        sys.stderr.write("sacct: error: slurmdbd is not configured\n")
-        sys.exit(1)
-    separator = next(word for word in argv if word.startswith("--delimiter=")).partition("=")[2]
-    names = next(word for word in argv if word.startswith("--format=")).partition("=")[2].split(",")
+def sacct(cluster: dict[str, Any]) -> str:
     return "".join(
-        "".join(str(row.get(name, "")) + separator for name in names) + "\n"
+        "".join(str(row.get(name, "")) + SEPARATOR for name in SACCT) + "\n"
         for row in cluster["accounting"]
     )
 
 
-def sdiag(_cluster: dict[str, Any], _argv: list[str]) -> str:
+def sdiag() -> str:
     at = int(time.time())
     return (
         f"sdiag output at x ({at})\nData since      x ({at - 600})\nServer thread count:  1\n"
@@ -184,25 +215,3 @@ def sdiag(_cluster: dict[str, Any], _argv: list[str]) -> str:
         "total_time:8258\n\nRemote Procedure Call statistics by user\n"
         "\troot            (       0) count:7      ave_time:1179   total_time:8258\n"
     )
-
-
-def main() -> int:
-    name, argv = sys.argv[1], sys.argv[2:]
-    if "--version" in argv:
-        print("slurm-wlm 22.05.8")
-        return 0
-    try:
-        with open(os.environ["FAKE_SLURM"], encoding="utf-8") as file:
-            cluster = json.load(file)
-    except (KeyError, OSError):
-        sys.stderr.write(
-            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
-        )
-        return 1
-    answer = {"squeue": squeue, "scontrol": scontrol, "sacct": sacct, "sdiag": sdiag}[name]
-    sys.stdout.write(answer(cluster, argv))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
