@@ -49,7 +49,7 @@ class Job:
 
         def answered() -> bool:
             try:
-                found = self.stack.vetta_json("why", self.id)
+                found = self.stack.vetta_json("why", self.id)["why"]
             except StackError:  # vettad has not polled since the job was submitted
                 return False
             last.clear()

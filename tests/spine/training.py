@@ -96,7 +96,7 @@ class Training:
             return len(counts) == RANKS and min(counts) >= self.steps - (2 if self.injected else 0)
 
         wait_for(f"all marks of job {self.job}", complete, 40)
-        found: dict[str, Any] = self.stack.vetta_json("diagnose", "job", self.job)
+        found: dict[str, Any] = self.stack.vetta_json("diagnose", "job", self.job)["diagnosis"]
         return found
 
     def true_share(self, healthy: "Training | None" = None) -> dict[str, Any]:
