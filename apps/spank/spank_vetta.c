@@ -12,7 +12,9 @@
 //                     not say --probe=off; off: never
 // No threads, no heap, no state but what the options say.
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <slurm/spank.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -235,12 +238,18 @@ static bool describe_task(struct message* m, spank_t sp, const char* kind) {
   add_step(m, step);
   add(m, "restart=%u\ntask=%u\nlocal_task=%d\ntasks=%u\nuid=%u\npid=%d\n", restart, task,
       local_task, tasks, (unsigned)uid, (int)pid);
-  add(m, "start_ticks=%llu\n", start_ticks(pid));
+  if (strcmp(kind, "start") == 0) add(m, "start_ticks=%llu\n", start_ticks(pid));
   add(m, "time_ns=%lld\n", (long long)now.tv_sec * 1000000000LL + now.tv_nsec);
   return true;
 }
 
-static void send_to_agent(spank_t sp, const struct message* m) {
+/// The way to the agent, kept for all tasks of the step, so that 64 tasks cost one look-up.
+static int agent_fd = -1;
+static struct stat agent_socket;
+static bool is_agent_absent = false;
+static struct timespec absent_since;
+
+static void connect_to_agent(spank_t sp) {
   char node[path_max];
   struct sockaddr_un address;
   memset(&address, 0, sizeof address);
@@ -251,17 +260,57 @@ static void send_to_agent(spank_t sp, const struct message* m) {
   if (n < 0 || (size_t)n >= sizeof address.sun_path) return;
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return;
-  // Absent, stopped or full: the agent will find the rank in /proc by itself.
-  (void)!sendto(fd, m->text, m->size, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr*)&address,
-                sizeof address);
-  close(fd);
+  if (connect(fd, (struct sockaddr*)&address, sizeof address) == 0 && fstat(fd, &agent_socket) == 0)
+    agent_fd = fd;
+  else
+    close(fd);
+}
+
+/// Somebody in this process may have closed the descriptor and opened another file by its number:
+/// then it is not ours to use, nor to close.
+static void check_agent_fd(void) {
+  struct stat now;
+  if (agent_fd >= 0 && (fstat(agent_fd, &now) != 0 || now.st_ino != agent_socket.st_ino ||
+                        now.st_dev != agent_socket.st_dev))
+    agent_fd = -1;
+}
+
+static void drop_agent(void) {
+  check_agent_fd();
+  if (agent_fd >= 0) close(agent_fd);
+  agent_fd = -1;
+}
+
+/// Can the agent take a message now? Asked before one is written: an agent that is absent, stopped
+/// or full costs a microsecond a task, and finds the ranks in /proc by itself. An absent one is
+/// looked for again after a second.
+static bool can_send(spank_t sp) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  check_agent_fd();
+  if (agent_fd < 0) {
+    if (is_agent_absent && now.tv_sec - absent_since.tv_sec < 2) return false;
+    connect_to_agent(sp);
+    is_agent_absent = agent_fd < 0;
+    absent_since = now;
+    if (is_agent_absent) return false;
+  }
+  struct pollfd poll_fd = {agent_fd, POLLOUT, 0};
+  return poll(&poll_fd, 1, 0) == 1;
+}
+
+static void send_to_agent(spank_t sp, const struct message* m) {
+  if (send(agent_fd, m->text, m->size, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN) return;
+  drop_agent();  // it was started anew since the first task
+  connect_to_agent(sp);
+  if (agent_fd >= 0) (void)!send(agent_fd, m->text, m->size, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int slurm_spank_task_post_fork(spank_t sp, int ac, char** av) {
   (void)ac;
   (void)av;
   struct message m = {.size = 0};
-  if (describe_task(&m, sp, "start")) {
+  if (can_send(sp) && describe_task(&m, sp, "start")) {
     add_environment(&m, sp);
     send_to_agent(sp, &m);
   }
@@ -273,10 +322,18 @@ int slurm_spank_task_exit(spank_t sp, int ac, char** av) {
   (void)av;
   struct message m = {.size = 0};
   int status = 0;
-  if (describe_task(&m, sp, "exit") &&
+  if (can_send(sp) && describe_task(&m, sp, "exit") &&
       spank_get_item(sp, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS) {
     add(&m, "status=%d\n", status);
     send_to_agent(sp, &m);
   }
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_exit(spank_t sp, int ac, char** av) {
+  (void)sp;
+  (void)ac;
+  (void)av;
+  drop_agent();
   return ESPANK_SUCCESS;
 }

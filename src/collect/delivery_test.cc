@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/delivery.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <set>
+#include <unistd.h>
+
+namespace vetta::collect {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Deliver : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "delivery-" + std::to_string(::getpid());
+    std::filesystem::remove_all(folder_);
+    rings_.emplace(Rings::open(folder_).value());
+    delivery_.emplace(99, table_, *rings_, spool_);
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::uint64_t add_rank(bool with_ring = true) {
+    Registration registration;
+    registration.job_id = 1;
+    registration.step_id = "0";
+    registration.task = static_cast<std::int32_t>(table_.all().size());
+    registration.tasks = 8;
+    registration.pid = 100 + registration.task;
+    const std::uint64_t id = table_.take(registration).rank.rank_id;
+    if (with_ring) {
+      sys::RingHeader header;
+      header.rank_id = id;
+      header.uid = ::geteuid();
+      EXPECT_TRUE(rings_->make(header));
+    }
+    return id;
+  }
+
+  void write(std::uint64_t id, int steps) {
+    auto writer = sys::RingWriter::open(rings_->path(id)).value();
+    for (int i = 0; i < steps; ++i) {
+      sys::RingStep step;
+      step.step = static_cast<std::int64_t>(writer.written());
+      step.duration_ns = 5;
+      ASSERT_TRUE(writer.write(step));
+    }
+  }
+
+  void put_item() {
+    SpoolItem item;
+    item.node_samples.emplace_back();
+    spool_.put(std::move(item));
+  }
+
+  static std::vector<std::uint64_t> sequences(const model::Batch& batch) {
+    std::vector<std::uint64_t> out;
+    for (const model::RankMarks& marks : batch.marks)
+      for (const model::Mark& mark : marks.marks) out.push_back(mark.sequence);
+    return out;
+  }
+
+  std::string folder_;
+  std::uint64_t last_id_ = 0;
+  RankTable table_{"n001", [this] { return ++last_id_; }};
+  std::optional<Rings> rings_;
+  Spool spool_{1'000'000};
+  std::optional<Delivery> delivery_;
+};
+
+TEST_F(Deliver, RegistrationThenMarksThenEnd) {
+  const std::uint64_t id = add_rank();
+  write(id, 3);
+  const auto first = delivery_->next(0s, false);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->ranks.size(), 1U);
+  EXPECT_TRUE(first->marks.empty());
+  EXPECT_EQ(first->agent_id, 99U);
+  EXPECT_EQ(first->sequence, 1U);
+  EXPECT_FALSE(delivery_->next(0s, false)) << "nothing new";
+  const auto second = delivery_->next(0s, true);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(sequences(*second), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_FALSE(delivery_->next(0s, true));
+  write(id, 2);
+  table_.end(*table_.find(id), from_epoch_seconds(5), 0, {});
+  const auto last = delivery_->next(0s, false);
+  ASSERT_TRUE(last);
+  EXPECT_EQ(sequences(*last), (std::vector<std::uint64_t>{4, 5}));
+  ASSERT_EQ(last->ends.size(), 1U);
+  EXPECT_EQ(last->ends[0].exit_code, 0);
+  EXPECT_FALSE(delivery_->is_done(id));
+  delivery_->acknowledge({3, {}}, 0s);
+  EXPECT_TRUE(delivery_->is_done(id));
+  EXPECT_EQ(delivery_->marks_acknowledged(id), 5U);
+}
+
+TEST_F(Deliver, WhatABreakTookIsSentAgainAndNothingElse) {
+  const std::uint64_t id = add_rank();
+  write(id, 3);
+  put_item();
+  const auto item_first = [&] {
+    std::optional<model::Batch> batch;
+    while ((batch = delivery_->next(0s, true)))
+      if (!batch->node_samples.empty()) return batch;
+    return batch;
+  }();
+  ASSERT_TRUE(item_first);
+  delivery_->acknowledge({1, {}}, 0s);  // the registration with its marks
+  write(id, 2);
+  EXPECT_TRUE(delivery_->next(0s, true));
+  const std::uint64_t highest = delivery_->last_sequence();
+  delivery_->disconnected();
+  delivery_->connected();
+  const auto again = delivery_->next(0s, true);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->sequence, item_first->sequence) << "a spool item keeps its number";
+  EXPECT_EQ(again->node_samples.size(), 1U);
+  const auto marks = delivery_->next(0s, true);
+  ASSERT_TRUE(marks);
+  EXPECT_GT(marks->sequence, highest) << "marks get a new number";
+  EXPECT_EQ(sequences(*marks), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_EQ(marks->ranks.size(), 1U) << "registrations are repeated after a break";
+  EXPECT_FALSE(delivery_->next(0s, true));
+}
+
+TEST_F(Deliver, AnUnplacedRankIsOfferedAgainLater) {
+  const std::uint64_t id = add_rank();
+  write(id, 200);
+  table_.end(*table_.find(id), from_epoch_seconds(5), 0, {});
+  ASSERT_TRUE(delivery_->next(0s, true));
+  delivery_->acknowledge({1, {id}}, 0s);
+  EXPECT_EQ(delivery_->marks_acknowledged(id), 0U);
+  EXPECT_EQ(delivery_->unplaced(), 1U);
+  EXPECT_FALSE(delivery_->next(999ms, true));
+  const auto again = delivery_->next(1s, true);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->ranks.size(), 1U);
+  EXPECT_EQ(sequences(*again).size(), 64U) << "a few until it is placed";
+  EXPECT_TRUE(again->ends.empty()) << "the end comes behind all marks";
+  delivery_->acknowledge({again->sequence, {id}}, 1s);
+  EXPECT_FALSE(delivery_->next(2999ms, true));
+  const auto third = delivery_->next(3s, true);
+  ASSERT_TRUE(third);
+  delivery_->acknowledge({third->sequence, {}}, 3s);
+  std::set<std::uint64_t> got;
+  for (const std::uint64_t each : sequences(*third)) got.insert(each);
+  while (const auto batch = delivery_->next(3s, true)) {
+    for (const std::uint64_t each : sequences(*batch)) got.insert(each);
+    delivery_->acknowledge({batch->sequence, {}}, 3s);
+  }
+  EXPECT_EQ(got.size(), 200U);
+  EXPECT_TRUE(delivery_->is_done(id));
+}
+
+TEST_F(Deliver, InFlightAndBatchSizesAreBounded) {
+  std::vector<std::uint64_t> ids;
+  for (int i = 0; i < 8; ++i) {
+    ids.push_back(add_rank());
+    write(ids.back(), 1500);
+  }
+  std::size_t marks = 0;
+  std::size_t batches = 0;
+  while (const auto batch = delivery_->next(0s, true)) {
+    const std::size_t size = sequences(*batch).size();
+    EXPECT_LE(size, Delivery::slots_a_batch);
+    marks += size;
+    ++batches;
+  }
+  EXPECT_TRUE(delivery_->has_backlog() || marks == 12'000);
+  EXPECT_LE(batches, Delivery::in_flight_max);
+  delivery_->acknowledge({batches, {}}, 0s);
+  while (const auto batch = delivery_->next(0s, true)) {
+    marks += sequences(*batch).size();
+    delivery_->acknowledge({batch->sequence, {}}, 0s);
+  }
+  EXPECT_EQ(marks, 12'000U);
+}
+
+TEST_F(Deliver, DroppedItemsAreCountedForThisReader) {
+  Spool small(2000);
+  Delivery delivery(1, table_, *rings_, small);
+  for (int i = 0; i < 50; ++i) {
+    SpoolItem item;
+    item.node_samples.emplace_back();
+    small.put(std::move(item));
+  }
+  ASSERT_LT(small.last() - small.first() + 1, 10U);
+  const auto batch = delivery.next(0s, false);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->dropped_batches, small.first() - 1);
+  EXPECT_EQ(batch->sequence, 1U);
+}
+
+TEST_F(Deliver, AStatusThatComesLateIsToldAfterTheEnd) {
+  const std::uint64_t id = add_rank(false);
+  table_.end(*table_.find(id), from_epoch_seconds(5), {}, {});
+  const auto first = delivery_->next(0s, false);
+  ASSERT_TRUE(first && first->ends.size() == 1U);
+  delivery_->acknowledge({first->sequence, {}}, 0s);
+  EXPECT_FALSE(delivery_->next(0s, false));
+  table_.end(*table_.find(id), from_epoch_seconds(5), 1, {});
+  const auto second = delivery_->next(0s, false);
+  ASSERT_TRUE(second && second->ends.size() == 1U);
+  EXPECT_EQ(second->ends[0].exit_code, 1);
+}
+
+TEST_F(Deliver, StartsFromWhatTheRingHasAcknowledged) {
+  const std::uint64_t id = add_rank();
+  write(id, 5);
+  rings_->acknowledge(id, 3);
+  const auto batch = delivery_->next(0s, true);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(sequences(*batch), (std::vector<std::uint64_t>{4, 5}));
+}
+
+TEST(MarkOf, RefusesWhatCannotBe) {
+  sys::RingStep step;
+  step.duration_ns = -5;
+  EXPECT_FALSE(mark_of(step));
+  step.duration_ns = std::int64_t{1} << 62;
+  EXPECT_FALSE(mark_of(step));
+  step.duration_ns = 7;
+  step.phases_ns = {1, -1, -5, std::int64_t{1} << 62, 2};
+  step.source = 77;
+  const auto mark = mark_of(step);
+  ASSERT_TRUE(mark);
+  EXPECT_EQ(mark->phases[0], Duration(1));
+  EXPECT_EQ(mark->phases[2], model::missing_duration);
+  EXPECT_EQ(mark->phases[3], model::missing_duration);
+  EXPECT_EQ(mark->source, model::MarkSource::hand);
+}
+
+TEST(EventOf, ANotesFirstLineIsTheMessage) {
+  RankState state;
+  state.rank.rank_id = 0xab;
+  state.rank.rank = 3;
+  const auto event = event_of(
+      state, {9, sys::RingNoteKind::exception, 77, "ValueError: x\xff\nTraceback\n  line 1\n"});
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, model::EventKind::exception);
+  EXPECT_EQ(event->message, "ValueError: x\xef\xbf\xbd");
+  EXPECT_EQ(event->dedup, "note-00000000000000ab-9");
+  EXPECT_EQ(event->rank, 3);
+  EXPECT_FALSE(event_of(state, {9, sys::RingNoteKind::loop_ended, 77, ""}));
+}
+
+}  // namespace
+}  // namespace vetta::collect
