@@ -25,6 +25,7 @@ class Discover : public testing::Test {
     proc_.emplace(root_);
     discovery_.emplace(*proc_, table_, "n001", true);
     process(1, 0, 0, {});
+    process(50, 1, 0, {}, "slurmstepd");
   }
 
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -35,11 +36,11 @@ class Discover : public testing::Test {
     ASSERT_TRUE(sys::write_atomically(path, content));
   }
 
-  void process(int pid, int parent, int uid, const Env& env, int ticks = 0) const {
+  void process(int pid, int parent, int uid, const Env& env, const char* name = "p") const {
     const std::string folder = std::to_string(pid);
     put(folder + "/stat",
-        fmt::format("{} (p) S {} 1 1 0 -1 0 10 20 3 4 50 60 7 8 20 0 9 0 {} 1 100 0\n", pid, parent,
-                    ticks == 0 ? pid * 10 : ticks));
+        fmt::format("{} ({}) S {} 1 1 0 -1 0 10 20 3 4 50 60 7 8 20 0 9 0 {} 1 100 0\n", pid, name,
+                    parent, pid * 10));
     put(folder + "/status",
         fmt::format("Uid:\t{}\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n",
                     uid));
@@ -71,10 +72,13 @@ class Discover : public testing::Test {
 };
 
 TEST_F(Discover, FindsTasksOfThisNodeByTheirTopmostProcess) {
-  process(50, 1, 0, {});  // slurmstepd
   process(100, 50, 1000, slurm(0));
   process(101, 100, 1000, slurm(0));
   process(200, 50, 1000, slurm(1, "n002"));
+  Env other = slurm(1);
+  other.emplace_back("SLURM_CLUSTER_NAME=other");
+  process(201, 50, 1000, other);
+  discovery_->set_site("alps", "/run/vetta/n001/probe.sock");
   ASSERT_TRUE(discovery_->scan());
   ASSERT_EQ(table_.all().size(), 1U);
   const RankState& state = table_.all().begin()->second;
@@ -87,7 +91,7 @@ TEST_F(Discover, FindsTasksOfThisNodeByTheirTopmostProcess) {
 }
 
 TEST_F(Discover, RanksBelowATaskAndTheirChildren) {
-  process(100, 1, 1000, slurm(0));
+  process(100, 50, 1000, slurm(0));
   process(101, 100, 1000, with_rank(slurm(0), 0, 4));
   process(102, 100, 1000, with_rank(slurm(0), 1, 4));
   process(103, 102, 1000, with_rank(slurm(0), 1, 4));  // a data loader
@@ -103,7 +107,7 @@ TEST_F(Discover, RanksBelowATaskAndTheirChildren) {
 }
 
 TEST_F(Discover, AProgramThatStartsLateInItsProcessIsLookedAtAgain) {
-  process(100, 1, 1000, slurm(0));
+  process(100, 50, 1000, slurm(0));
   process(101, 100, 1000, slurm(0));
   ASSERT_TRUE(discovery_->scan());
   EXPECT_EQ(table_.all().size(), 1U);
@@ -112,15 +116,23 @@ TEST_F(Discover, AProgramThatStartsLateInItsProcessIsLookedAtAgain) {
   EXPECT_EQ(table_.all().size(), 2U);
 }
 
-TEST_F(Discover, AnotherUsersEnvironmentMakesNoRankOfThisTask) {
+TEST_F(Discover, AnEnvironmentAloneMakesNoTask) {
+  process(60, 1, 1000, {}, "slurmstepd");  // a user's program of that name
   process(100, 1, 1000, slurm(0));
+  process(101, 60, 1000, slurm(0));
+  ASSERT_TRUE(discovery_->scan());
+  EXPECT_TRUE(table_.all().empty());
+}
+
+TEST_F(Discover, AnotherUsersEnvironmentMakesNoRankOfThisTask) {
+  process(100, 50, 1000, slurm(0));
   process(101, 100, 2000, with_rank(slurm(0), 1, 4));
   ASSERT_TRUE(discovery_->scan());
   EXPECT_EQ(table_.all().size(), 1U);
 }
 
 TEST_F(Discover, AnOrphanStaysWithItsRank) {
-  process(100, 1, 1000, slurm(0));
+  process(100, 50, 1000, slurm(0));
   process(101, 100, 1000, {});
   process(102, 101, 1000, {});
   ASSERT_TRUE(discovery_->scan());
@@ -139,7 +151,7 @@ TEST_F(Discover, ACircleOfParentsEnds) {
 }
 
 TEST_F(Discover, WithoutANodesNameOnAKernelOfOneNodeATaskIsOurs) {
-  process(100, 1, 1000, {"SLURM_JOB_ID=7", "SLURM_PROCID=0"});
+  process(100, 50, 1000, {"SLURM_JOB_ID=7", "SLURM_PROCID=0"});
   ASSERT_TRUE(discovery_->scan());
   EXPECT_TRUE(table_.all().empty());
   Discovery alone(*proc_, table_, "n001", false);

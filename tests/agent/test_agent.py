@@ -169,15 +169,35 @@ def test_ranks_below_one_task_are_found_as_torchrun_sets_them(node: Node) -> Non
     assert node.vettad.ends[launcher["rank_id"]]["exit_code"] == 0
 
 
+STEPD = """
+import subprocess, time
+open("/proc/self/comm", "w").write("slurmstepd")
+task = dict(SLURM_JOB_ID="99", SLURM_STEP_ID="3", SLURM_PROCID="7", SLURM_NTASKS="8")
+task["SLURM_STEP_GPUS"] = "0,3"
+for node in ("n002", "n001"):
+    print(subprocess.Popen(["sleep", "30"], env={**task, "SLURMD_NODENAME": node}).pid, flush=True)
+time.sleep(30)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="slurmstepd is root's")
 def test_a_task_that_nobody_registered_is_found(node: Node) -> None:
-    node.start_agent()
-    env = {"SLURM_JOB_ID": "99", "SLURM_STEP_ID": "3", "SLURM_PROCID": "7", "SLURM_NTASKS": "8"}
-    foreign = node.run(["sleep", "60"], SLURMD_NODENAME="n002", **env)
-    own = node.run(["sleep", "60"], SLURMD_NODENAME=node.name, SLURM_STEP_GPUS="0,3", **env)
-    rank = node.rank(job_id=99)
-    assert (rank["pid"], rank["task"], rank["step_id"]) == (own.pid, 7, "3")
-    assert rank["devices"] == "0,3" and rank["source"] == 3
-    assert all(each["pid"] != foreign.pid for each in node.vettad.ranks.values())
+    env = {"SLURM_JOB_ID": "98", "SLURM_STEP_ID": "3", "SLURM_PROCID": "7", "SLURM_NTASKS": "8"}
+    node.run(["sleep", "30"], SLURMD_NODENAME=node.name, **env)  # says so, but nobody is above it
+    node.run([sys.executable, "-c", STEPD])
+    log = node.folder / "task.log"
+    wait_for("the tasks", lambda: len(log.read_text().split()) == 2)
+    foreign, own = map(int, log.read_text().split())
+    try:
+        node.start_agent()
+        rank = node.rank(job_id=99)
+        assert (rank["pid"], rank["task"], rank["step_id"]) == (own, 7, "3")
+        assert rank["devices"] == "0,3" and rank["source"] == 3 and rank["world_size"] == 8
+        assert [each["pid"] for each in node.vettad.ranks.values()] == [own]
+        os.kill(own, signal.SIGTERM)
+        wait_for("its end", lambda: rank["rank_id"] in node.vettad.ends)
+    finally:
+        os.kill(foreign, signal.SIGKILL)
 
 
 def test_a_probe_outside_every_task_is_refused(node: Node) -> None:
