@@ -173,7 +173,7 @@ class RingWriter:
         for index, chunk in enumerate(chunks):
             sequence += 1
             slot_kind = KIND_CONTINUATION if index else KIND_NOTE
-            when = real_ns if kind == NOTE_ENDED and not index else 0
+            when = 0 if index else real_ns
             NOTE_BODY.pack_into(self._slot, 16, sequence, kind, len(chunk), when, chunk)
             SLOT_HEAD.pack_into(self._slot, 0, sequence, slot_kind, zlib.crc32(self._slot_body))
             at = HEADER_BYTES + (sequence - 1) % self.slots * SLOT_BYTES

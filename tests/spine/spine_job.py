@@ -16,6 +16,7 @@ class Job:
 
     def __init__(self, stack: Stack, fault: str, *options: str, more: str = "", srun: str = ""):
         self.stack = stack
+        self.state = ""  # the final one, once it is known
         self.out = Path(stack.dir) / f"out-{fault}-{os.urandom(3).hex()}"
         self.out.mkdir(mode=0o777)
         self.script = self.out / "job.sh"
@@ -40,21 +41,26 @@ class Job:
         wait_for(f"rank {rank} of job {self.id} at step {step}", reached, 60)
 
     def ended(self, seconds: float = 60) -> str:
-        return self.stack.wait_job(self.id, seconds=seconds)
+        self.state = self.stack.wait_job(self.id, seconds=seconds)
+        return self.state
 
-    def why(self, until: str, seconds: float = 25) -> dict[str, Any]:
-        """Asks until the answer is the awaited one or time is up, and gives back the last answer:
-        a job's end reaches Vetta with the next poll."""
+    def why(self, until: str, seconds: float = 40, kind: str = "") -> dict[str, Any]:
+        """Asks until the answer is the awaited one (and its first event of that kind) or time is up,
+        and gives back the last answer: a job's end reaches Vetta with the next poll, what the probe
+        wrote last with the agent's next batch."""
         last: dict[str, Any] = {}
 
         def answered() -> bool:
             try:
-                found = self.stack.vetta_json("why", self.id)["why"]
+                reply = self.stack.vetta_json("why", self.id)
+                found = reply["why"]
             except StackError:  # vettad has not polled since the job was submitted
                 return False
             last.clear()
             last.update(found)
-            return bool(last["answer"] == until and (until == "fine" or last["headline"]))
+            is_over = reply["job"]["state"] == self.state or not self.state
+            is_kind = not kind or bool(last["first"] and last["first"]["kind"] == kind)
+            return bool(last["answer"] == until and is_over and is_kind)
 
         try:
             wait_for(f"vetta why {self.id}", answered, seconds)
