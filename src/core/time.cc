@@ -10,8 +10,6 @@
 namespace vetta {
 namespace {
 
-using namespace std::chrono;
-
 Result<double> number(std::string_view text, std::string_view whole) {
   double value = 0;
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,13 +33,13 @@ std::vector<std::string_view> split_colons(std::string_view text) {
 }  // namespace
 
 Time now() {
-  return time_point_cast<Duration>(system_clock::now());
+  return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
 }
 
 Duration monotonic_now() {
   timespec ts{};
   clock_gettime(CLOCK_MONOTONIC, &ts);
-  return std::chrono::seconds(ts.tv_sec) + nanoseconds(ts.tv_nsec);
+  return std::chrono::seconds(ts.tv_sec) + std::chrono::nanoseconds(ts.tv_nsec);
 }
 
 Duration from_seconds(double s) {

@@ -148,7 +148,8 @@ def test_an_exception_and_a_signal_are_told(node: Node) -> None:
 def test_ranks_below_one_task_are_found_as_torchrun_sets_them(node: Node) -> None:
     node.start_agent()
     script = (
-        f"for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {TRAINER} 5 5 & done;"
+        "for r in 0 1; do "
+        f"RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 {sys.executable} {TRAINER} 5 5 & done;"
         f"RANK=2 LOCAL_RANK=2 WORLD_SIZE=3 sleep 5 & wait"
     )
     process = node.run(["/bin/sh", "-c", script])

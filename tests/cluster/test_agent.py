@@ -42,8 +42,9 @@ class Agents:
         self.trainer.write_text(TRAINER.read_text())
 
     def start(self, node: str) -> None:
-        argv = [BUILD / "bin" / "vetta-agent", "--node", node, "--rundir", self.rundir]
-        argv += ["--vettad", f"unix:{self.vettad.path}", "--token-file", self.token]
+        argv = [str(BUILD / "bin" / "vetta-agent"), "--node", node]
+        argv += ["--rundir", str(self.rundir)]
+        argv += ["--vettad", f"unix:{self.vettad.path}", "--token-file", str(self.token)]
         log = open(self.cluster.dir / f"agent-{node}.log", "ab")
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
         self.running[node] = subprocess.Popen([*argv, "--sample-period", "2s"], **pipes)

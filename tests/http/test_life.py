@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vettad itself: start, stop, settings, what it refuses, and rung L0 without a Slurm that answers."""
+"""vettad itself: start, stop, settings, what it refuses, rung L0 without a Slurm that answers."""
 
 import json
 import os

@@ -227,7 +227,7 @@ class Agent:
                 return body
 
     def wait_ack(self, sequence: int) -> list[int]:
-        """Until everything up to there is acknowledged; gives the ranks that could not be placed."""
+        """Until everything up to there is acknowledged; gives the ranks that were not placed."""
         while True:
             body = self.wait_for(ACK)
             acked, count = struct.unpack_from("<QI", body)

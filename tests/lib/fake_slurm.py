@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """squeue, scontrol, sacct and sdiag of a Slurm that is a folder of texts, for tests and benches.
 
-`install(folder)` writes the four programs (shell: they start fast), `write(path, cluster)` the texts
+`install(folder)` writes the four programs (in shell: fast), `write(path, cluster)` the texts
 that they print, in the form of Slurm 22.05; FAKE_SLURM names `path`. Only the questions that Vetta
 asks are answered. Jobs are dicts of squeue's field names; what a job does not say has a plausible
 default. A path that is not there is a controller that does not answer.

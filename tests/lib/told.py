@@ -9,7 +9,7 @@ import fake_agent
 def tell_rank(
     agent: fake_agent.Agent, job_id: int, number: int, steps: int = 60
 ) -> fake_agent.Rank:
-    """A rank with `steps` marks of 100 ms; rank 1 spends 60 ms more on data, rank 0 waits for it."""
+    """A rank with `steps` marks of 100 ms; rank 1 spends 60 ms more on data, rank 0 waits."""
     begin = time.time_ns() - 30 * fake_agent.NS
     rank = fake_agent.Rank(job_id, number, agent.node, start_ns=begin)
     data, wait = (0.07, 0.0) if number == 1 else (0.01, 0.06)

@@ -45,7 +45,7 @@ class Job:
         return self.state
 
     def why(self, until: str, seconds: float = 40, kind: str = "") -> dict[str, Any]:
-        """Asks until the answer is the awaited one (and its first event of that kind) or time is up,
+        """Asks until the answer is the awaited one (its first event of that kind) or time is up,
         and gives back the last answer: a job's end reaches Vetta with the next poll, what the probe
         wrote last with the agent's next batch."""
         last: dict[str, Any] = {}

@@ -18,7 +18,7 @@ QUOTA_FROM = 10  # the step of the slow rank at which its quota begins
 
 @dataclass
 class Training:
-    """One run of the example over four nodes; `start()` submits it, `finish()` waits for its end."""
+    """One run of the example over four nodes; `start()` submits it, `finish()` waits for it."""
 
     stack: Stack
     slow_rank: int = -1
@@ -39,7 +39,7 @@ class Training:
             options += ["--marks", "none", "--ddp"]
         if self.slow_by == "loader":
             options += ["--slow-rank", str(self.slow_rank), "--slow-by", "loader"]
-        flags = ["-t10", f"--output={self.folder}/log"] + (["--probe"] if self.injected else [])
+        flags = ["-t10", f"--output={self.folder}/log", *(["--probe"] if self.injected else [])]
         env = {"TRAIN_DDP": str(EXAMPLE), "PYTHONPATH": str(ROOT / "python"), **self.env}
         self.job = self.stack.sbatch(*flags, str(EXAMPLE / script), *options, env=env)
         return self

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dev cluster with Vetta on it: vettad, an agent a node, the rank plugin. For quickstart, tests and benches.
+"""A dev cluster with Vetta on it: vettad, an agent a node, the rank plugin.
+
+For quickstart, tests and benches.
 
 Everything lies under one folder; a record of the processes started lets a later command end them,
 and nothing else.
@@ -21,7 +23,7 @@ from devcluster.process import Process, alive, boot_id, end, find
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVCLUSTER = ROOT / "tools" / "devcluster"
-ENDED = "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL OUT_OF_MEMORY PREEMPTED DEADLINE BOOT_FAIL".split()
+ENDED = "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL OUT_OF_MEMORY PREEMPTED DEADLINE".split()
 
 
 class StackError(Exception):
