@@ -65,23 +65,22 @@ std::string standing(const model::Node& node) {
 
 }  // namespace
 
-std::vector<Event> events_of(const std::optional<Attempt>& before, const Attempt& after) {
+std::vector<Event> events_of(const Attempt& attempt, bool is_inferred) {
   std::vector<Event> out;
-  if (has_started(after) && !(before && has_started(*before))) {
-    out.push_back(job_event(after, *after.start, "started",
-                            fmt::format("PENDING → RUNNING on {}", one_line(after.nodes))));
+  const bool is_final = model::is_final(attempt.state);
+  if (has_started(attempt)) {
+    out.push_back(job_event(attempt, *attempt.start, "started",
+                            fmt::format("PENDING → RUNNING on {}", one_line(attempt.nodes))));
   }
-  for (const auto& span : after.suspended) {
-    out.push_back(job_event(after, span.start,
-                            fmt::format("suspended:{}", epoch_nanoseconds(span.start)),
-                            "RUNNING → SUSPENDED"));
-    if (!span.end || model::is_final(after.state)) continue;
-    out.push_back(job_event(after, *span.end,
-                            fmt::format("resumed:{}", epoch_nanoseconds(span.start)),
-                            "SUSPENDED → RUNNING"));
+  for (const auto& span : attempt.suspended) {
+    const auto start = epoch_nanoseconds(span.start);
+    out.push_back(
+        job_event(attempt, span.start, fmt::format("suspended:{}", start), "RUNNING → SUSPENDED"));
+    if (!span.end || is_final) continue;
+    out.push_back(
+        job_event(attempt, *span.end, fmt::format("resumed:{}", start), "SUSPENDED → RUNNING"));
   }
-  const bool was_final = before && model::is_final(before->state);
-  if (model::is_final(after.state) && !was_final) out.push_back(ended(after));
+  if (is_final && !is_inferred) out.push_back(ended(attempt));
   return out;
 }
 

@@ -14,9 +14,9 @@
 
 namespace vetta::ingest {
 
-/// Start, end, suspension and resumption of an attempt.
-[[nodiscard]] std::vector<model::Event> events_of(const std::optional<model::Attempt>& before,
-                                                  const model::Attempt& after);
+/// Start, end, suspension and resumption of an attempt; the same ones again for the same facts. An
+/// end that is only inferred is no event yet: how it ended is still to be told.
+[[nodiscard]] std::vector<model::Event> events_of(const model::Attempt& attempt, bool is_inferred);
 
 /// A node became unusable or usable again, or its reason changed; nothing for work that comes and
 /// goes.

@@ -130,7 +130,8 @@ Result<void> Ingest::State::follow(records::Writer& writer, const records::Upser
   ++(upsert.is_new ? taken.attempts_new : taken.attempts_changed);
   for (const auto& [id, end] : upsert.superseded) VETTA_TRY(writer.close_allocations(id, end));
   const auto& after = upsert.after;
-  for (auto& event : events_of(upsert.before, after))
+  const bool is_inferred = upsert.source == records::ViewSource::inferred;
+  for (auto& event : events_of(after, is_inferred))
     VETTA_TRY(add_event(writer, std::move(event), upsert.id, after.key.cluster));
   if (model::is_final(after.state) && after.end)
     VETTA_TRY(writer.close_allocations(upsert.id, *after.end));

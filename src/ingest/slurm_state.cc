@@ -129,7 +129,7 @@ Result<Taken> Ingest::State::take_accounting(const slurm::Accounting& accounting
       const auto upsert = VETTA_TRY(
           writer.upsert(accounted.attempt, records::ViewSource::accounting, accounting.until));
       VETTA_TRY(writer.upsert_steps(upsert.id, accounted.steps));
-      if (!upsert.is_changed) continue;
+      if (upsert.is_known_view) continue;
       VETTA_TRY(writer.add_allocations(upsert.id, allocations_of(accounted.attempt)));
       VETTA_TRY(follow(writer, upsert, taken));
     }

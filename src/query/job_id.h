@@ -14,10 +14,10 @@ namespace vetta::query {
 /// `4711`, `4711_3` (array task), `4711+1` (het component), each with `cluster:` in front and `/2`
 /// behind (the second attempt) if wanted.
 struct JobId {
-  std::string cluster;
+  std::string cluster{};
   std::uint64_t job_id = 0;
-  std::optional<std::uint32_t> array_task, het_offset;
-  std::optional<std::uint32_t> attempt;  ///< counts from 1; empty: the latest
+  std::optional<std::uint32_t> array_task{}, het_offset{};
+  std::optional<std::uint32_t> attempt{};  ///< counts from 1; empty: the latest
   bool operator==(const JobId&) const = default;
 };
 

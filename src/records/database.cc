@@ -151,9 +151,11 @@ Result<std::unique_ptr<Database>> Database::open(const Settings& settings) {
     return database;
   }
   // The log is folded into the file every 1,000 pages; truncated when it grew beyond 16 MiB.
-  VETTA_TRY(database->execute(
-      "PRAGMA journal_mode = WAL;PRAGMA synchronous = FULL;PRAGMA foreign_keys = OFF;"
-      "PRAGMA journal_size_limit = 16777216"));
+  VETTA_TRY(
+      database->execute("PRAGMA journal_mode = WAL;PRAGMA foreign_keys = OFF;"
+                        "PRAGMA journal_size_limit = 16777216"));
+  VETTA_TRY(database->execute(settings.is_synced ? "PRAGMA synchronous = FULL"
+                                                 : "PRAGMA synchronous = OFF"));
   if (settings.file_bytes_max > 0) {
     VETTA_TRY(database->execute(
         fmt::format("PRAGMA max_page_count = {}", settings.file_bytes_max / 4096 + 1).c_str()));

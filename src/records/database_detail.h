@@ -108,6 +108,7 @@ class Database {
     Duration wait_max{};
     std::uint64_t cache_bytes = 0;
     std::uint64_t file_bytes_max = 0;
+    bool is_synced = true;
   };
 
   [[nodiscard]] static Result<std::unique_ptr<Database>> open(const Settings& settings);

@@ -25,7 +25,8 @@ struct Records::State {
 namespace {
 
 Database::Settings settings_of(const Options& options, bool is_writer) {
-  return {options.path, is_writer, options.wait_max, options.cache_bytes, options.file_bytes_max};
+  return {options.path,           is_writer,        options.wait_max, options.cache_bytes,
+          options.file_bytes_max, options.is_synced};
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ struct Options {
   std::size_t readers = 4;       ///< connections in the pool, opened when first needed
   Duration wait_max = std::chrono::seconds(5);  ///< for a lock or a free reader, then an error
   std::uint64_t cache_bytes = 4U << 20U;        ///< page cache of each connection
-  std::uint64_t file_bytes_max = 0;             ///< refuse to grow beyond it; 0: no bound
+  bool is_synced = true;  ///< false: leaves it to the kernel when to write (tests, benches)
+  std::uint64_t file_bytes_max = 0;  ///< refuse to grow beyond it; 0: no bound
 };
 
 class Records {

@@ -50,7 +50,7 @@ class RecordsTest : public testing::Test {
 
   void open() {
     records_.reset();
-    auto opened = Records::open({.path = dir_ / "records.db"});
+    auto opened = Records::open({.path = dir_ / "records.db", .is_synced = false});
     ASSERT_TRUE(opened) << opened.error().text();
     records_ = std::move(*opened);
   }
@@ -355,7 +355,8 @@ TEST_F(RecordsTest, ASecondProcessIsRefused) {
 
 TEST_F(RecordsTest, AFullDiskSaysSoAndLosesNothing) {
   records_.reset();
-  auto small = Records::open({.path = dir_ / "records.db", .file_bytes_max = 400'000});
+  auto small =
+      Records::open({.path = dir_ / "records.db", .is_synced = false, .file_bytes_max = 400'000});
   ASSERT_TRUE(small);
   records_ = std::move(*small);
   std::uint64_t kept = 0;
@@ -377,6 +378,27 @@ TEST_F(RecordsTest, AFullDiskSaysSoAndLosesNothing) {
   EXPECT_EQ(read().count_jobs({}).value().total, kept);
   open();
   EXPECT_EQ(read().count_jobs({}).value().total, kept);
+}
+
+TEST_F(RecordsTest, ALockHeldElsewhereSaysSo) {
+  records_.reset();
+  auto opened = Records::open(
+      {.path = dir_ / "records.db", .wait_max = std::chrono::milliseconds(1), .is_synced = false});
+  ASSERT_TRUE(opened);
+  records_ = std::move(*opened);
+  upsert(job(1));
+  auto other =
+      Database::open({.path = dir_ / "records.db", .is_writer = true, .cache_bytes = 1U << 20U});
+  ASSERT_TRUE(other);
+  ASSERT_TRUE((*other)->execute("BEGIN IMMEDIATE"));
+  const auto change = [](Writer& w) { return w.set_cursor("x", 1); };
+  const auto refused = records_->write(change);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unavailable);
+  EXPECT_NE(refused.error().text().find("fuser"), std::string::npos) << refused.error().text();
+  ASSERT_TRUE((*other)->execute("ROLLBACK"));
+  EXPECT_TRUE(records_->write(change));
+  EXPECT_EQ(read().count_jobs({}).value().total, 1U);
 }
 
 TEST_F(RecordsTest, ADamagedFileSaysWhatToDo) {

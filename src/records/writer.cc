@@ -81,8 +81,10 @@ Result<Upsert> Writer::upsert(const model::Attempt& attempt, ViewSource source, 
       out.id = statement.integer();
       const auto controller_hash = statement.integer();
       const auto accounting_hash = statement.integer();
-      if (hash == (source == ViewSource::accounting ? accounting_hash : controller_hash))
+      if (hash == (source == ViewSource::accounting ? accounting_hash : controller_hash)) {
+        out.is_known_view = true;
         return out;
+      }
     }
   }
   const Told view = told(attempt, source, as_of);
@@ -93,6 +95,7 @@ Result<Upsert> Writer::upsert(const model::Attempt& attempt, ViewSource source, 
     out.id = VETTA_TRY(insert(database_, begun, kept));
     out.is_new = true;
     out.is_changed = true;
+    out.source = source;
     out.after = std::move(begun.attempt);
     VETTA_TRY(update_chain(attempt.key, out));
     return out;
@@ -106,6 +109,7 @@ Result<Upsert> Writer::upsert(const model::Attempt& attempt, ViewSource source, 
   VETTA_TRY(update(database_, before, merged, kept));
   if (!out.is_changed) return out;
   out.before = before.told.attempt;
+  out.source = merged.source;
   out.after = std::move(merged.attempt);
   VETTA_TRY(update_chain(attempt.key, out));
   return out;
@@ -192,7 +196,13 @@ Result<void> Writer::add_allocations(AttemptId id, std::span<const model::Alloca
     statement.bind(a.memory_bytes).bind(a.cpu_ids).bind(devices_text(a.devices));
     VETTA_TRY(statement.run());
   }
-  return {};
+  // Of an attempt that is over already they are over too.
+  auto statement = VETTA_TRY(database_.prepare(
+      "UPDATE allocations SET \"end\"=max(start,(SELECT \"end\" FROM attempts WHERE id=?1)) "
+      "WHERE attempt=?1 AND \"end\" IS NULL AND "
+      "EXISTS(SELECT 1 FROM attempts WHERE id=?1 AND is_final=1 AND \"end\" IS NOT NULL)"));
+  statement.bind(id);
+  return statement.run();
 }
 
 Result<void> Writer::close_allocations(AttemptId id, Time end) {

@@ -22,9 +22,11 @@ class Reader;
 struct Upsert {
   AttemptId id = 0;
   bool is_new = false;
-  bool is_changed = false;               ///< also true when new
-  std::optional<model::Attempt> before;  ///< when changed and not new
-  model::Attempt after;                  ///< when changed
+  bool is_known_view = false;                  ///< this source has said exactly this before
+  bool is_changed = false;                     ///< also true when new
+  std::optional<model::Attempt> before;        ///< when changed and not new
+  model::Attempt after;                        ///< when changed
+  ViewSource source = ViewSource::controller;  ///< who told the state of `after`
   /// Earlier attempts of the same job that are over because this one is there; with their ends.
   std::vector<std::pair<AttemptId, Time>> superseded;
 };
