@@ -42,7 +42,7 @@ def block(loader: Any) -> tuple[float, float]:
         pictures, labels = next(batches)
         loss = nn.functional.cross_entropy(model(pictures), labels)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if step >= WARM:
             wall.append(time.perf_counter() - wall_start)

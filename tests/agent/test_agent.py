@@ -79,8 +79,8 @@ def test_kill_9_of_agent_and_vettad_loses_and_doubles_nothing(node: Node) -> Non
     process = trainer(node, 0, 12)
     rank_id = node.rank(task=0, is_probed=1)["rank_id"]
     for _ in range(2):
-        wait_for("more marks", lambda n=len(sequences(node.vettad, rank_id)):
-                 len(sequences(node.vettad, rank_id)) > n)  # fmt: skip
+        before = len(sequences(node.vettad, rank_id))
+        wait_for("more marks", lambda: len(sequences(node.vettad, rank_id)) > before)  # noqa: B023
         node.kill_agent()
         time.sleep(0.5)
         node.start_agent()

@@ -19,16 +19,26 @@ PLUGIN = BUILD / "lib/spank_vetta.so"
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("driver") / "plugin_driver"
     source = Path(__file__).with_name("plugin_driver.c")
-    argv = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic", "-o", program, source]
+    argv = [
+        "cc",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-rdynamic",
+        "-o",
+        str(program),
+        str(source),
+    ]
     subprocess.run([*argv, "-ldl"], check=True)
     return program
 
 
 def load(driver: Path, *options: str, tasks: int = 1, env: tuple[str, ...] = ()) -> list[str]:
-    argv = [driver, PLUGIN, str(tasks), "0", *options, "--", "SLURMD_NODENAME=n001", *env]
+    argv = [str(driver), str(PLUGIN), str(tasks), "0", *options, "--", "SLURMD_NODENAME=n001", *env]
     got = subprocess.run(argv, capture_output=True, text=True, timeout=30)
     assert got.returncode == 0, got.stderr
-    lines = got.stdout.splitlines()
+    lines: list[str] = got.stdout.splitlines()
     assert "init 0" in lines and not [line for line in lines if line.startswith("failed")], lines
     return lines
 
