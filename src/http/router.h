@@ -36,7 +36,7 @@ class Router {
     std::string allowed;  ///< methods of that path when only the method did not fit
   };
 
-  /// HEAD is answered by GET's handler. A broken escape in the path matches nothing.
+  /// HEAD is answered by the handler of GET. A broken escape in the path matches nothing.
   [[nodiscard]] Match match(Method method, std::string_view path) const;
 
   [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }

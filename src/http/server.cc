@@ -94,6 +94,11 @@ struct Server::Impl {
   std::vector<std::shared_ptr<Local::acceptor>> local;
   std::vector<std::string> socket_paths;
   std::vector<std::thread> threads;
+
+  void wait_for_sessions(Duration at_most) const {
+    std::unique_lock lock(shared->mutex);
+    shared->ended.wait_for(lock, at_most, [&] { return shared->counters.connections_open == 0; });
+  }
 };
 
 Server::Server(ServerOptions options, Router router) : impl_(std::make_unique<Impl>()) {
@@ -193,13 +198,9 @@ void Server::stop(Duration grace) {
     asio::post(acceptor->get_executor(), [acceptor] { acceptor->close(); });
   for (const std::string& path : impl_->socket_paths) unlink(path.c_str());
   detail::end_sessions(*impl_->shared);
-  const Duration deadline = monotonic_now() + grace;
-  while (impl_->shared->counters.connections_open > 0 && monotonic_now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  impl_->wait_for_sessions(grace);
   detail::cut_sessions(*impl_->shared);
-  const Duration last = monotonic_now() + std::chrono::milliseconds(200);
-  while (impl_->shared->counters.connections_open > 0 && monotonic_now() < last)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  impl_->wait_for_sessions(std::chrono::milliseconds(200));
   impl_->context.stop();
   for (std::thread& thread : impl_->threads) thread.join();
   impl_->threads.clear();

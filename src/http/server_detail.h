@@ -7,6 +7,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -35,6 +36,7 @@ struct Shared {
   Counters counters;
   std::atomic<bool> is_stopping = false;
   std::mutex mutex;
+  std::condition_variable ended;  ///< a session is gone
   std::unordered_map<Session*, std::weak_ptr<Session>> sessions;
 };
 

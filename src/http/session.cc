@@ -94,9 +94,12 @@ class Session : public std::enable_shared_from_this<Session> {
       : shared_(std::move(shared)), wire_(std::move(socket)), peer_(std::move(peer)) {}
 
   ~Session() {
-    --shared_->counters.connections_open;
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->sessions.erase(this);
+    {
+      const std::scoped_lock lock(shared_->mutex);
+      shared_->sessions.erase(this);
+      --shared_->counters.connections_open;
+    }
+    shared_->ended.notify_all();
   }
 
   Session(const Session&) = delete;
