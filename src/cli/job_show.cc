@@ -14,11 +14,13 @@ namespace {
 
 constexpr std::size_t ranks_shown = 32;
 constexpr std::size_t nodes_shown = 12;
-constexpr std::size_t bar_cells = 28;
+constexpr std::size_t columns_beside_bar = 65;
+constexpr std::string_view sign = " ◀ holds the others", short_sign = " ◀";
 
+/// The lower one of two middles: of two ranks the faster is the measure.
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
 }
@@ -140,11 +142,22 @@ std::string attempts_part(const Json& detail, const Terminal& terminal) {
   return out;
 }
 
+/// What is left of the line for the bar, and which sign fits behind it.
+std::size_t bar_cells(const Terminal& terminal) {
+  const std::size_t used = columns_beside_bar + width(sign);
+  return std::clamp<std::size_t>(std::max(terminal.screen_width(), used) - used, 12, 28);
+}
+
+std::string culprit_sign(const Terminal& terminal) {
+  const std::size_t used = columns_beside_bar + bar_cells(terminal) + width(sign);
+  return std::string(used <= terminal.screen_width() ? sign : short_sign);
+}
+
 std::string pace_line(const RankPace& pace, double slowest, double typical_own, bool is_culprit,
                       const Terminal& terminal) {
   const double own = slowest > 0 ? pace.own_seconds / slowest : 0;
   const double wait = slowest > 0 ? pace.wait_seconds / slowest : 0;
-  const std::string drawn = bar(own, wait, bar_cells);
+  const std::string drawn = bar(own, wait, bar_cells(terminal));
   std::string line =
       fmt::format("  {} {} {} {}  ", pad_left(std::to_string(pace.rank), 5), pad(pace.node, 10),
                   pad_left(pace.step < 0 ? "-" : std::to_string(pace.step), 8),
@@ -154,7 +167,7 @@ std::string pace_line(const RankPace& pace, double slowest, double typical_own, 
   line += pad_left(pace.has_wait ? span(pace.wait_seconds) : "-", 10);
   line +=
       pad_left(typical_own > 0 ? fmt::format("{:.2f}", pace.own_seconds / typical_own) : "-", 8);
-  if (is_culprit) line += terminal.red(" ◀ holds the others");
+  if (is_culprit) line += terminal.red(culprit_sign(terminal));
   return line + "\n";
 }
 
@@ -180,8 +193,8 @@ std::string ranks_part(const JobView& view, const Terminal& terminal, bool all_r
     all.resize(ranks_shown / 2);
   }
   std::string out = heading("ranks", terminal);
-  out += terminal.dim("   RANK NODE           STEP     TIME  " + pad("OWN█ WAIT░", bar_cells) +
-                      "      OWN      WAIT   RATIO") +
+  out += terminal.dim("   RANK NODE           STEP     TIME  " +
+                      pad("OWN█ WAIT░", bar_cells(terminal)) + "      OWN      WAIT   RATIO") +
          "\n";
   for (const RankPace& pace : all)
     out += pace_line(pace, slowest, typical, culprit && *culprit == static_cast<double>(pace.rank),

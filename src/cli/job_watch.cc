@@ -2,7 +2,7 @@
 // `vetta job watch`: the screen of a job, painted again every second; into a pipe a line a change.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <poll.h>
 
 #include "cli/job.h"
 #include "cli/value.h"
@@ -20,7 +20,7 @@ constexpr int failures_max = 30;  ///< in a row: vettad may be restarted meanwhi
 void pause(Duration span) {
   const Duration until = monotonic_now() + span;
   while (!interrupted() && monotonic_now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    poll(nullptr, 0, 100);  // a signal ends it early
 }
 
 /// The second screen of the terminal: what was there before comes back at the end.

@@ -29,11 +29,11 @@ TEST(Table, HasNoBlankInACellAndADashForNothing) {
 }
 
 TEST(Table, ShowsTheChosenColumnsInTheirOrder) {
-  EXPECT_EQ(two_rows().text({"extra", "id"}, Terminal(), false).value(), "x      1\n-      22\n");
+  EXPECT_EQ(two_rows().text({"extra", "id"}, Terminal(), false).value(), "x  1\n-  22\n");
 }
 
 TEST(Table, AnUnknownColumnListsThoseThereAre) {
-  const auto text = two_rows().text({"nmae"}, Terminal(), true);
+  const auto text = two_rows().text({"nothing"}, Terminal(), true);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, Code::invalid);
   EXPECT_NE(text.error().hint.find("id,name,n,extra"), std::string::npos);

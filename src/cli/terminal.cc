@@ -64,15 +64,20 @@ std::string bar(double full, double rest, std::size_t cells) {
   return out;
 }
 
+std::string cut(std::string_view text, std::size_t columns) {
+  if (width(text) <= columns) return std::string(text);
+  return columns == 0 ? "" : one_line(text, columns - 1);
+}
+
 std::string pad(std::string_view text, std::size_t columns) {
-  std::string out = width(text) > columns ? one_line(text, columns) : std::string(text);
+  std::string out = cut(text, columns);
   const std::size_t have = width(out);
   if (have < columns) out.append(columns - have, ' ');
   return out;
 }
 
 std::string pad_left(std::string_view text, std::size_t columns) {
-  std::string out = width(text) > columns ? one_line(text, columns) : std::string(text);
+  std::string out = cut(text, columns);
   const std::size_t have = width(out);
   if (have < columns) out.insert(0, columns - have, ' ');
   return out;

@@ -39,6 +39,8 @@ struct Terminal {
 
 /// A horizontal bar of `cells` columns with eighths: `full` of it solid, then `rest` of it light.
 [[nodiscard]] std::string bar(double full, double rest, std::size_t cells);
+/// At most so many columns, the cut marked by an ellipsis within them.
+[[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
 /// Filled with blanks up to `columns`; longer text is cut with an ellipsis.
 [[nodiscard]] std::string pad(std::string_view text, std::size_t columns);
 [[nodiscard]] std::string pad_left(std::string_view text, std::size_t columns);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
+#include <map>
 
 namespace vetta::cli {
 namespace {
@@ -25,14 +26,15 @@ TEST(Tree, EveryCommandThatDoesSomethingHasTwoExamplesAndItsWordsExplained) {
 }
 
 TEST(Tree, LettersMeanWhatTheyMeanInSlurm) {
+  const std::map<std::string, std::string> slurm = {{"-p", "--partition"}, {"-A", "--account"},
+                                                    {"-u", "--user"},      {"-t", "--state"},
+                                                    {"-n", "--name"},      {"-h", "--help"}};
   for (const CommandText& command : commands())
     for (const auto& option : command.options)
       for (const std::string& word : option.words) {
-        if (word == "-p") EXPECT_NE(option.names.find("--partition"), std::string::npos);
-        if (word == "-A") EXPECT_NE(option.names.find("--account"), std::string::npos);
-        if (word == "-u") EXPECT_NE(option.names.find("--user"), std::string::npos);
-        if (word == "-t") EXPECT_NE(option.names.find("--state"), std::string::npos);
-        if (word == "-h") EXPECT_NE(option.names.find("--help"), std::string::npos);
+        const auto known = slurm.find(word);
+        if (known == slurm.end()) continue;
+        EXPECT_NE(option.names.find(known->second), std::string::npos) << command.usage << word;
       }
 }
 

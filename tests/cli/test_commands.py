@@ -91,9 +91,9 @@ def test_me_is_who_asks(vettad: Vettad) -> None:
 
 
 def test_an_unknown_column_names_the_known_ones(vettad: Vettad) -> None:
-    done = vettad.vetta("job", "list", "-o", "id,nmae")
+    done = vettad.vetta("job", "list", "-o", "id,nothing")
     assert done.returncode == 2
-    assert "no column 'nmae'" in done.stderr
+    assert "no column 'nothing'" in done.stderr
     assert "node_count" in done.stderr
 
 

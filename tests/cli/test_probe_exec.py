@@ -27,7 +27,8 @@ for i in range(40):
 
 def vetta(fresh: Vettad, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     base = {**fresh.env, "PROBE_ROOT": str(ROOT / "python")}
-    return run_vetta(["probe", "exec", *words], {**base, **env})
+    done = run_vetta(["probe", "exec", *words], {**base, **env})
+    return done
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 77, 255])
