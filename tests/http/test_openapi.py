@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import]
 import pytest
 from daemon import Vettad
 
