@@ -197,7 +197,10 @@ class Run {
     return (!child_.out.read && !child_.error.read) || monotonic_now() - end_ > drain_max;
   }
 
-  void kill_group() const { ::kill(-child_.pid, SIGKILL); }
+  void kill_group() const {
+    ::kill(-child_.pid, SIGKILL);
+    if (!is_reaped_) ::kill(child_.pid, SIGKILL);  // it may not have its group yet
+  }
 
   void poll_once(const Fd& wake, Duration left) {
     std::array<pollfd, 5> fds{};
