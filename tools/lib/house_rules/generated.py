@@ -38,10 +38,13 @@ def exit_codes(tree: Tree) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def from_program(program: str, *arguments: str) -> Maker:
-    """A page that a built program prints; None, and so not judged, where it is not built."""
+def from_program(source: str, program: str, *arguments: str) -> Maker:
+    """A page that a built program prints; None, and so not judged, where it is not built or the
+    tree does not hold its source."""
 
     def make(tree: Tree) -> str | None:
+        if source not in tree.files:
+            return None
         build = Path(os.environ.get("VETTA_BUILD", tree.root / "build" / "release"))
         path = build / "bin" / program
         if not os.access(path, os.X_OK):
@@ -56,7 +59,7 @@ def from_program(program: str, *arguments: str) -> Maker:
 
 PAGES: dict[str, Maker] = {
     "docs/reference/exit-codes.md": exit_codes,
-    "docs/reference/cli.md": from_program("vetta", "help", "--markdown"),
+    "docs/reference/cli.md": from_program("src/cli/tree.cc", "vetta", "help", "--markdown"),
 }
 
 
