@@ -175,6 +175,10 @@ def clocked_hook(clock: Clock, bucket: Any) -> "torch.futures.Future[Tensor]":
     return allreduce_hook(None, bucket)
 
 
+# PyTorch checks a hook's annotations, which the __future__ import above has made texts.
+clocked_hook.__annotations__.clear()
+
+
 def all_reduce_by_hand(model: nn.Module, clock: Clock, probe: Any) -> None:
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     flat = torch.cat([gradient.view(-1) for gradient in gradients])

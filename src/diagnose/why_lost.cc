@@ -2,6 +2,7 @@
 // What a job lost before or beside its first failure, and what could not be seen.
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 #include "core/text.h"
@@ -44,6 +45,23 @@ void add_restarts(const WhyInput& input, std::vector<model::Loss>& lost) {
        note.empty() ? "how long they ran is not known" : note + "; less what checkpoints saved"});
 }
 
+/// Ranks that began anew inside the attempt. The batch script's own task comes before the first
+/// step of every job and is none of its ranks unless it trains.
+void add_rank_restarts(const WhyInput& input, std::vector<model::Loss>& lost) {
+  std::map<std::uint32_t, Time> begun;  // by incarnation
+  for (const model::Rank& rank : input.ranks) {
+    if ((rank.step_id == "batch" || rank.step_id == "interactive") && !rank.is_probed) continue;
+    const auto [it, is_new] = begun.emplace(rank.incarnation, rank.start);
+    if (!is_new) it->second = std::min(it->second, rank.start);
+  }
+  if (begun.size() < 2) return;
+  const Duration lost_time = begun.rbegin()->second - begun.begin()->second;
+  if (lost_time <= Duration::zero()) return;
+  const std::size_t restarts = begun.size() - 1;
+  lost.push_back({fmt::format("{} restart{} of the ranks", restarts, restarts > 1 ? "s" : ""),
+                  lost_time, "until the newest ranks began; less what checkpoints saved"});
+}
+
 void add_rest(const WhyInput& input, std::vector<model::Loss>& lost) {
   Duration suspended = input.attempt.suspended_total.value_or(Duration{});
   if (!input.attempt.suspended_total) {
@@ -51,19 +69,7 @@ void add_rest(const WhyInput& input, std::vector<model::Loss>& lost) {
       suspended += span.end.value_or(input.now) - span.start;
   }
   if (suspended >= 1s) lost.push_back({"suspended by Slurm", suspended, {}});
-  std::uint32_t incarnation = 0;
-  for (const model::Rank& rank : input.ranks) incarnation = std::max(incarnation, rank.incarnation);
-  std::optional<Time> first;
-  std::optional<Time> again;
-  for (const model::Rank& rank : input.ranks) {
-    if (!first || rank.start < *first) first = rank.start;
-    if (rank.incarnation == incarnation && (!again || rank.start < *again)) again = rank.start;
-  }
-  if (incarnation > 0 && first && again && *again > *first) {
-    lost.push_back(
-        {fmt::format("{} restart{} of the ranks", incarnation, incarnation > 1 ? "s" : ""),
-         *again - *first, "until the newest ranks began; less what checkpoints saved"});
-  }
+  add_rank_restarts(input, lost);
   if (!input.diagnosis || input.diagnosis->outcome != model::Outcome::slow_rank) return;
   const model::Diagnosis& diagnosis = *input.diagnosis;
   lost.push_back(

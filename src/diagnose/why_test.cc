@@ -526,6 +526,21 @@ TEST(Why, restarted_ranks_are_a_loss_not_the_answer) {
   EXPECT_EQ(why.lost.back().time, 110s);
 }
 
+TEST(Why, TheBatchScriptBeforeTheStepIsNoRestart) {
+  Job job(JobState::completed);
+  model::Rank batch = job.input.ranks.front();
+  batch.rank_id = 4242;
+  batch.step_id = "batch";
+  batch.is_probed = false;
+  for (model::Rank& rank : job.input.ranks) {
+    rank.step_id = "0";
+    rank.incarnation = 1;
+    rank.start = batch.start + 5s;
+  }
+  job.input.ranks.push_back(batch);
+  for (const model::Loss& loss : job.why().lost) EXPECT_THAT(loss.what, Not(HasSubstr("restart")));
+}
+
 TEST(Why, other_attempts_and_other_nodes_are_not_blamed) {
   Job job(JobState::completed);
   Event& event = job.event(EventKind::exception, 100s, 3, "ValueError: x");
