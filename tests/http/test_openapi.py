@@ -4,7 +4,7 @@
 import re
 from typing import Any
 
-import jsonschema  # type: ignore[import]
+import jsonschema
 import pytest
 from daemon import Vettad
 
