@@ -15,7 +15,7 @@ RANKS = 8
 
 def marked(stack: Stack, job: str) -> dict[int, Counter[int]]:
     """For each rank, how often each step is on record."""
-    table = stack.api(f"/api/v1/jobs/{job}/steps")
+    table = stack.api(f"/api/v1/jobs/{job}/steps?last=100000")
     return {
         entry["rank"]: Counter(mark["step"] for mark in entry["marks"]) for entry in table["ranks"]
     }
