@@ -94,21 +94,3 @@ def test_rank(stack: Stack) -> None:
         30,
     )
     assert max(marked(stack, job.id)[5].values()) == 1
-
-
-def test_slurmctld(stack: Stack) -> None:
-    job = Job(stack, "none", more="--steps 500")
-    job.steps_reach(60)
-    stack.kill_daemon("slurmctld")
-
-    def says_so() -> bool:
-        sources = {source["name"]: source for source in stack.api("/api/v1/status")["sources"]}
-        return bool(sources["slurmctld"]["knowledge"] == "could_not_ask")
-
-    wait_for("vettad says that it could not ask", says_so, 40)
-    shown = stack.vetta_json("job", "show", job.id)["job"]
-    assert shown["state"] == "RUNNING"  # what is not answered is not gone
-    stack.start_daemon("slurmctld")
-    assert job.ended(120) == "COMPLETED"
-    assert_complete(stack, job.id, 500)
-    assert_recorded_end(stack, job.id, "COMPLETED")
