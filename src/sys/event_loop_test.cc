@@ -16,14 +16,15 @@ using namespace std::chrono_literals;
 TEST(EventLoop, RunsTimersInOrderAndHonoursCancel) {
   auto loop = EventLoop::make().value();
   std::string order;
-  const auto never = loop->after(1ms, [&] { order += 'x'; });
-  loop->after(2ms, [&] {
-    order += 'b';
-    loop->stop();
-  });
+  EventLoop::TimerId never = 0;
   loop->after(0ms, [&] {
     order += 'a';
-    loop->cancel(never);
+    loop->cancel(never);  // due as well by now
+  });
+  never = loop->after(0ms, [&] { order += 'x'; });
+  loop->after(1ms, [&] {
+    order += 'b';
+    loop->stop();
   });
   loop->run();
   EXPECT_EQ(order, "ab");
