@@ -21,8 +21,11 @@ function(vetta_header_only name)
   target_include_directories(${name} SYSTEM INTERFACE ${VETTA_HEADERS})
 endfunction()
 
-vetta_header_only(vetta_fmt)
-target_compile_definitions(vetta_fmt INTERFACE FMT_HEADER_ONLY=1)
+# fmt from its headers, compiled once and linked statically: nothing more is needed on a node.
+add_library(vetta_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt.cc)
+target_include_directories(vetta_fmt SYSTEM PUBLIC ${VETTA_HEADERS})
+target_compile_features(vetta_fmt PUBLIC cxx_std_23)
+set_target_properties(vetta_fmt PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
 vetta_header_only(vetta_json)
 vetta_header_only(vetta_toml)
 vetta_header_only(vetta_asio)
