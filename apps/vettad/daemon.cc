@@ -114,6 +114,7 @@ api::Context Daemon::make_context() {
           .agents = *agents_,
           .events = *pump_,
           .diagnoses = diagnoses_,
+          .job_counts = job_counts_,
           .cluster = [this] { return feed_->cluster(); },
           .sources = [this] { return feed_->sources(); },
           .load = [this] { return feed_->load(); },

@@ -11,6 +11,7 @@
 #include "api/agents.h"
 #include "api/context.h"
 #include "api/event_pump.h"
+#include "api/job_counts.h"
 #include "api/judgement.h"
 #include "http/server.h"
 #include "ingest/ingest.h"
@@ -56,6 +57,7 @@ class Daemon {
   std::unique_ptr<api::Agents> agents_;
   std::unique_ptr<api::EventPump> pump_;
   api::DiagnosisCache diagnoses_;
+  api::JobCountsCache job_counts_;
   std::unique_ptr<api::Context> context_;
   std::unique_ptr<http::Server> server_;
   std::vector<http::Endpoint> endpoints_;

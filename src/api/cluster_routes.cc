@@ -7,6 +7,7 @@
 #include "api/access.h"
 #include "api/agents.h"
 #include "api/answer.h"
+#include "api/job_counts.h"
 #include "api/route_table.h"
 #include "core/text.h"
 
@@ -110,7 +111,8 @@ Result<Json> show_cluster(const Context& context, const http::Request& request) 
   jobs.filter.cluster = cluster;
   jobs.filter.active_only = true;
   jobs.limit = 1;
-  const auto counts = VETTA_TRY(context.query.jobs(viewer, jobs)).counts;
+  const auto counts =
+      VETTA_TRY(context.job_counts.jobs(context.query, context.ingest, viewer, jobs)).counts;
   Json states = Json::array();
   for (const auto& count : counts.states)
     states.push_back({{"state", std::string(model::name(count.state))}, {"jobs", count.jobs}});

@@ -18,6 +18,7 @@ namespace vetta::api {
 class Agents;
 class EventPump;
 class DiagnosisCache;
+class JobCountsCache;
 
 /// All functions may be called from any thread.
 struct Context {
@@ -26,6 +27,7 @@ struct Context {
   Agents& agents;
   EventPump& events;
   DiagnosisCache& diagnoses;
+  JobCountsCache& job_counts;
   std::function<std::string()> cluster;  ///< empty until it is known
   std::function<std::vector<model::Source>()> sources;
   std::function<model::ControllerLoad()> load;

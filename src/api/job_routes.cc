@@ -6,6 +6,7 @@
 #include "api/access.h"
 #include "api/agents.h"
 #include "api/answer.h"
+#include "api/job_counts.h"
 #include "api/route_table.h"
 #include "core/text.h"
 
@@ -84,7 +85,8 @@ Result<Json> list_jobs(const Context& context, const http::Request& request) {
   const auto viewer = viewer_of(request.identity);
   const std::string cluster = context.cluster();
   const auto wanted = VETTA_TRY(jobs_request(request, cluster));
-  const auto found = VETTA_TRY(context.query.jobs(viewer, wanted));
+  const auto found =
+      VETTA_TRY(context.job_counts.jobs(context.query, context.ingest, viewer, wanted));
   Json body = new_body();
   body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
   body["jobs"] = list_json(found.jobs);

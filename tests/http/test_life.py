@@ -193,6 +193,24 @@ def test_a_slurm_that_goes_away_leaves_what_was_known(fresh: Vettad) -> None:
     assert fresh.get("/api/v1/jobs/1")["job"]["state"] == "RUNNING"
 
 
+def test_counts_follow_what_slurm_tells(fresh: Vettad) -> None:
+    fresh.set_cluster(simple_cluster([running_job(1)]))
+    fresh.start()
+    fresh.wait_ready()
+
+    def count(state: str) -> int:
+        counts = fresh.get("/api/v1/jobs")["counts"]
+        return sum(int(c["jobs"]) for c in counts["states"] if c["state"] == state)
+
+    wait_until("one runs", lambda: count("RUNNING") == 1)
+    fresh.set_cluster(simple_cluster([running_job(1, State="FAILED"), running_job(2)]))
+    wait_until(
+        "one has failed, another runs", lambda: (count("FAILED"), count("RUNNING")) == (1, 1), 60
+    )
+    counts = fresh.get("/api/v1/jobs?state=FAILED")["counts"]
+    assert counts["total"] == 1
+
+
 def test_an_ordinary_user_runs_it(fresh: Vettad) -> None:
     """Rung L0: no root, nothing on any node."""
     if os.geteuid() != 0:
