@@ -9,6 +9,7 @@
 #endif
 
 FMT_BEGIN_NAMESPACE
+
 namespace detail {
 
 template FMT_API auto dragonbox::to_decimal(float x) noexcept -> dragonbox::decimal_fp<float>;
@@ -26,4 +27,5 @@ template FMT_API void vformat_to(buffer<char>&, string_view,
                                  basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
 
 }  // namespace detail
+
 FMT_END_NAMESPACE
