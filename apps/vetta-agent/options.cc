@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include <cstdlib>
 #include <fmt/format.h>
 #include <map>
 #include <unistd.h>
 
 #include "core/config.h"
+#include "core/environment.h"
 #include "core/units.h"
 
 namespace vetta::agent {
@@ -121,23 +121,19 @@ std::string host_name() {
   return name.substr(0, name.find_first_of(std::string_view(".\0", 2)));
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= 255 && text != "." && text != ".." &&
          text.find('/') == std::string_view::npos;
 }
 
 Result<void> take_names(const Flags& flags, Config& file, collect::Settings& settings) {
-  settings.node = VETTA_TRY(text(flags, file, "node")).value_or(environment("SLURMD_NODENAME"));
+  settings.node =
+      VETTA_TRY(text(flags, file, "node")).value_or(environment_variable("SLURMD_NODENAME"));
   if (settings.node.empty()) settings.node = host_name();
   if (!is_name(settings.node))
     return fail(Code::invalid, fmt::format("'{}' is no node's name", settings.node));
   settings.cluster =
-      VETTA_TRY(text(flags, file, "cluster")).value_or(environment("SLURM_CLUSTER_NAME"));
+      VETTA_TRY(text(flags, file, "cluster")).value_or(environment_variable("SLURM_CLUSTER_NAME"));
   if (settings.cluster.empty()) settings.cluster = "cluster";
   if (auto said = VETTA_TRY(text(flags, file, "rundir"))) settings.rundir = *said;
   if (!settings.rundir.starts_with('/'))

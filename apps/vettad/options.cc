@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include <cstdlib>
 #include <fmt/format.h>
 #include <optional>
 #include <unistd.h>
 
 #include "core/config.h"
+#include "core/environment.h"
 #include "core/text.h"
 #include "http/endpoint.h"
 
@@ -22,11 +22,6 @@ struct Flags {
   std::optional<std::string> visibility, keep, keep_series, threads;
 };
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 /// Root, or the user that the system's folder belongs to; everybody else runs it at rung L0.
 bool is_system() {
   return geteuid() == 0 || access(std::string(system_state).c_str(), W_OK) == 0;
@@ -34,16 +29,16 @@ bool is_system() {
 
 std::string default_state() {
   if (is_system()) return std::string(system_state);
-  const std::string xdg = variable("XDG_STATE_HOME");
+  const std::string xdg = environment_variable("XDG_STATE_HOME");
   if (xdg.starts_with('/')) return xdg + "/vetta";
-  const std::string home = variable("HOME");
+  const std::string home = environment_variable("HOME");
   return home.starts_with('/') ? home + "/.local/state/vetta"
                                : "/tmp/vetta-" + std::to_string(geteuid());
 }
 
 std::string default_listen() {
   if (is_system()) return "unix:/run/vetta/vettad.sock";
-  const std::string runtime = variable("XDG_RUNTIME_DIR");
+  const std::string runtime = environment_variable("XDG_RUNTIME_DIR");
   return "unix:" + (runtime.starts_with('/') ? runtime + "/vetta" : default_state()) +
          "/vettad.sock";
 }
@@ -196,7 +191,7 @@ Result<Options> read_options(const std::vector<std::string>& words) {
   if (options.state.empty()) options.state = default_state();
   if (options.listen.empty()) options.listen = {default_listen()};
   if (options.token_file.empty()) options.token_file = options.state + "/token";
-  if (options.slurm_conf.empty()) options.slurm_conf = variable("SLURM_CONF");
+  if (options.slurm_conf.empty()) options.slurm_conf = environment_variable("SLURM_CONF");
   VETTA_TRY(check(options));
   return options;
 }

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/rings.h"
 #include "cli/screen.h"
+#include "core/environment.h"
 #include "core/error_table.h"
 #include "core/text.h"
 #include "diagnose/slow_rank.h"
@@ -29,16 +30,11 @@ struct ExecArguments {
   bool keep_rings = false;
 };
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 /// The folder that holds vetta_probe: named, beside the program (installed or built), or the
 /// system's.
 Result<std::string> python_folder() {
   std::vector<std::string> candidates;
-  if (const std::string named = variable("VETTA_PYTHON_DIR"); !named.empty()) {
+  if (const std::string named = environment_variable("VETTA_PYTHON_DIR"); !named.empty()) {
     candidates.push_back(named);
   } else {
     std::error_code error;
@@ -57,7 +53,7 @@ Result<std::string> python_folder() {
 }
 
 void set_probe_environment(const std::string& python) {
-  const std::string before = variable("PYTHONPATH");
+  const std::string before = environment_variable("PYTHONPATH");
   const std::string path =
       python + "/vetta_probe/inject:" + python + (before.empty() ? "" : ":" + before);
   setenv("PYTHONPATH", path.c_str(), 1);
@@ -66,11 +62,11 @@ void set_probe_environment(const std::string& python) {
 
 /// The agent's socket of this node, if one is known or there.
 std::string agent_socket() {
-  std::string socket = variable("VETTA_SOCKET");
-  if (!socket.empty() || variable("SLURM_JOB_ID").empty()) return socket;
-  std::string rundir = variable("VETTA_RUNDIR");
+  std::string socket = environment_variable("VETTA_SOCKET");
+  if (!socket.empty() || environment_variable("SLURM_JOB_ID").empty()) return socket;
+  std::string rundir = environment_variable("VETTA_RUNDIR");
   if (rundir.empty()) rundir = "/run/vetta";
-  socket = rundir + "/" + variable("SLURMD_NODENAME") + "/probe.sock";
+  socket = rundir + "/" + environment_variable("SLURMD_NODENAME") + "/probe.sock";
   return access(socket.c_str(), F_OK) == 0 ? socket : "";
 }
 
@@ -165,7 +161,7 @@ int run_exec(const ExecArguments& arguments) {
              arguments.common.json);
     return exit_usage;
   }
-  if (variable("VETTA_PROBE") == "0") return become(arguments.command);
+  if (environment_variable("VETTA_PROBE") == "0") return become(arguments.command);
   const auto python = python_folder();
   if (!python) {
     end_with(python.error(), arguments.common.json);
@@ -176,7 +172,7 @@ int run_exec(const ExecArguments& arguments) {
     setenv("VETTA_SOCKET", socket.c_str(), 1);
     return become(arguments.command);
   }
-  if (!variable("VETTA_RING_DIR").empty()) return become(arguments.command);
+  if (!environment_variable("VETTA_RING_DIR").empty()) return become(arguments.command);
   return run_and_judge(arguments);
 }
 

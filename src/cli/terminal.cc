@@ -4,31 +4,26 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "core/text.h"
 
 namespace vetta::cli {
-namespace {
-
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Terminal Terminal::detect() {
   Terminal terminal;
   terminal.is_terminal = isatty(STDOUT_FILENO) == 1;
   if (!terminal.is_terminal) return terminal;
-  terminal.has_color = variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+  terminal.has_color =
+      environment_variable("NO_COLOR").empty() && environment_variable("TERM") != "dumb";
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     terminal.columns = size.ws_col;
-  else if (const auto columns = parse_uint(variable("COLUMNS")); columns && *columns > 0)
+  else if (const auto columns = parse_uint(environment_variable("COLUMNS"));
+           columns && *columns > 0)
     terminal.columns = *columns;
   else
     terminal.columns = 80;

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <optional>
 #include <unistd.h>
 
+#include "core/environment.h"
 #include "core/text.h"
 #include "core/time.h"
 
@@ -54,10 +54,7 @@ std::optional<int> admit(std::string_view event) {
 }
 
 bool wants_json() {
-  static const bool json = [] {
-    const char* format = std::getenv("VETTA_LOG");
-    return format != nullptr && std::string_view(format) == "json";
-  }();
+  static const bool json = [] { return environment_variable("VETTA_LOG") == "json"; }();
   return json;
 }
 

@@ -14,6 +14,12 @@ namespace vetta {
 /// Splits at each occurrence of a (non-empty) separator; n separators give n + 1 fields.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text,
                                                   std::string_view separator);
+
+/// What separates words: space, tab, line feed, carriage return.
+[[nodiscard]] constexpr bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 [[nodiscard]] std::string_view trim(std::string_view text);
 /// Valid UTF-8 for JSON and screens: each byte that is not part of a valid sequence becomes U+FFFD,
 /// control characters other than tab and newline become U+FFFD too.

@@ -36,8 +36,8 @@ BANNED = (
     (r"\bstd::cerr\b", ("src/cli/", "apps/"), "core/log.h"),
     (r"\bstrcpy\(|\bstrcat\(|(?<![\w])sprintf\(", (), "std::string, or snprintf in C"),
     (
-        r"\bgetenv\(",
-        ("src/core/log", "src/sys/", "src/cli/", "apps/", "src/plugin/"),
+        r"\b(getenv|environment_variable)\(",
+        ("src/core/log", "src/core/environment", "src/sys/", "src/cli/", "apps/", "src/plugin/"),
         "a value passed in",
     ),
     (r"\busing namespace (?!std::chrono_literals|std::string_view_literals)", (), "full names"),
