@@ -106,4 +106,12 @@ model::Json to_json(const records::AttemptRow& row) {
   return out;
 }
 
+model::Json epoch(Time time) {
+  return static_cast<double>(epoch_nanoseconds(time)) / 1e9;
+}
+
+model::Json epoch(const std::optional<Time>& time) {
+  return time ? epoch(*time) : model::Json(nullptr);
+}
+
 }  // namespace vetta::api

@@ -37,6 +37,10 @@ inline constexpr int schema_version = 1;  ///< "schema" in every object that the
 [[nodiscard]] Result<void> refuse_unknown(const http::Request& request,
                                           const std::vector<std::string>& known);
 
+/// Seconds since the epoch; null where there is none.
+[[nodiscard]] model::Json epoch(Time time);
+[[nodiscard]] model::Json epoch(const std::optional<Time>& time);
+
 /// The attempt that the path's {id} means and this viewer may see.
 [[nodiscard]] Result<records::AttemptRow> job_of(const query::Query& query,
                                                  const http::Request& request);

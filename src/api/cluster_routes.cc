@@ -16,19 +16,11 @@ namespace {
 
 using model::Json;
 
-double epoch(Time t) {
-  return static_cast<double>(epoch_nanoseconds(t)) / 1e9;
-}
-
-Json epoch(const std::optional<Time>& t) {
-  return t ? Json(epoch(*t)) : Json(nullptr);
-}
-
 Json text(const std::string& value) {
   return value.empty() ? Json(nullptr) : Json(to_utf8(value));
 }
 
-Json to_json(const AgentView& agent) {
+Json agent_json(const AgentView& agent) {
   Json gaps = Json::array();
   for (const std::string& gap : agent.gaps) gaps.push_back(to_utf8(gap));
   return {{"node", to_utf8(agent.node)},
@@ -41,15 +33,15 @@ Json to_json(const AgentView& agent) {
           {"gaps", gaps}};
 }
 
-Json to_json(const Context& context, const records::Known<model::Node>& node) {
+Json node_json(const Context& context, const records::Known<model::Node>& node) {
   Json out = model::to_json(node.value);
   out["as_of"] = epoch(node.as_of);
   const auto agent = context.agents.find(node.value.name);
-  out["agent"] = agent ? to_json(*agent) : Json(nullptr);
+  out["agent"] = agent ? agent_json(*agent) : Json(nullptr);
   return out;
 }
 
-Json to_json(const records::Known<model::Partition>& partition) {
+Json partition_json(const records::Known<model::Partition>& partition) {
   Json out = model::to_json(partition.value);
   out["as_of"] = epoch(partition.as_of);
   return out;
@@ -119,9 +111,9 @@ Result<Json> show_cluster(const Context& context, const http::Request& request) 
   body["jobs"] = {{"states", states}, {"total", counts.total}, {"is_capped", counts.is_capped}};
   body["partitions"] = Json::array();
   for (const auto& partition : VETTA_TRY(context.query.partitions(viewer, cluster)))
-    body["partitions"].push_back(to_json(partition));
+    body["partitions"].push_back(partition_json(partition));
   body["agents"] = Json::array();
-  for (const auto& agent : context.agents.list()) body["agents"].push_back(to_json(agent));
+  for (const auto& agent : context.agents.list()) body["agents"].push_back(agent_json(agent));
   body["sources"] = Json::array();
   for (const auto& source : context.sources()) body["sources"].push_back(model::to_json(source));
   body["load"] = model::to_json(context.load());
@@ -136,7 +128,7 @@ Result<Json> list_partitions(const Context& context, const http::Request& reques
   body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
   body["partitions"] = Json::array();
   for (const auto& partition : VETTA_TRY(context.query.partitions(viewer, cluster)))
-    body["partitions"].push_back(to_json(partition));
+    body["partitions"].push_back(partition_json(partition));
   return body;
 }
 
@@ -159,7 +151,7 @@ Result<Json> list_nodes(const Context& context, const http::Request& request) {
   for (const auto& node : VETTA_TRY(context.query.nodes(viewer, cluster)))
     if (holds(states, node.value.states) && holds(partitions, node.value.partitions) &&
         (!unusable || !model::is_usable(node.value)))
-      body["nodes"].push_back(to_json(context, node));
+      body["nodes"].push_back(node_json(context, node));
   return body;
 }
 
@@ -175,7 +167,7 @@ Result<Json> show_node(const Context& context, const http::Request& request) {
                 "there is no node " + one_line(name, 60) + " in cluster " + cluster,
                 "vetta node list shows those that Slurm knows");
   Json body = new_body();
-  body["node"] = to_json(context, *found);
+  body["node"] = node_json(context, *found);
   body["jobs"] = Json::array();
   const auto jobs = VETTA_TRY(context.query.node_jobs(viewer, cluster, name));
   for (std::size_t i = 0; i < jobs.size() && i < 20; ++i)
@@ -190,8 +182,9 @@ Result<Json> show_node(const Context& context, const http::Request& request) {
   return body;
 }
 
+/// Refuses while the cluster\'s name is not known.
 template <typename Function>
-http::Handler handler(const Context& context, Function function) {
+http::Handler named_handler(const Context& context, Function function) {
   return [&context, function](const http::Request& request) -> http::Answer {
     if (context.cluster().empty())
       return http::error_response(
@@ -209,24 +202,24 @@ void add_cluster_routes(std::vector<RouteRow>& rows, const Context& context) {
                   .summary = "The cluster: what there is, what is in use, who answers",
                   .query = {},
                   .answer = "Cluster",
-                  .handler = handler(context, show_cluster)});
+                  .handler = named_handler(context, show_cluster)});
   rows.push_back({.path = "/api/v1/partitions",
                   .summary = "The partitions",
                   .query = {},
                   .answer = "PartitionList",
-                  .handler = handler(context, list_partitions)});
+                  .handler = named_handler(context, list_partitions)});
   rows.push_back({.path = "/api/v1/nodes",
                   .summary = "The nodes",
                   .query = {{"state", "string", "Slurm's words, any of them, as in DOWN,DRAIN"},
                             {"partition", "string", "Partitions, separated by commas"},
                             {"unusable", "boolean", "Only nodes that cannot run work now"}},
                   .answer = "NodeList",
-                  .handler = handler(context, list_nodes)});
+                  .handler = named_handler(context, list_nodes)});
   rows.push_back({.path = "/api/v1/nodes/{name}",
                   .summary = "A node, its last 20 jobs and its latest samples",
                   .query = {},
                   .answer = "NodeDetail",
-                  .handler = handler(context, show_node)});
+                  .handler = named_handler(context, show_node)});
 }
 
 }  // namespace vetta::api

@@ -7,7 +7,7 @@
 namespace vetta::api {
 namespace {
 
-constexpr std::size_t entries_max = 512;
+constexpr std::size_t counts_max = 512;
 constexpr Duration age_max = std::chrono::seconds(10);
 
 /// Rises with everything that can change a count.
@@ -57,7 +57,7 @@ Result<query::JobsAnswer> JobCountsCache::jobs(const query::Query& query,
     answer.counts = std::move(*kept);
   } else if (!key.empty()) {
     const std::scoped_lock lock(mutex_);
-    if (entries_.size() >= entries_max) entries_.clear();
+    if (entries_.size() >= counts_max) entries_.clear();
     entries_.insert_or_assign(
         key, Entry{.version = version, .counted = monotonic_now(), .counts = answer.counts});
   }

@@ -18,14 +18,6 @@ using model::Json;
 constexpr std::uint64_t steps_last_max = 100'000;
 constexpr Duration burst_max = std::chrono::minutes(5);
 
-double epoch(Time t) {
-  return static_cast<double>(epoch_nanoseconds(t)) / 1e9;
-}
-
-Json epoch(const std::optional<Time>& t) {
-  return t ? Json(epoch(*t)) : Json(nullptr);
-}
-
 Json rank_number(std::int32_t rank) {
   return rank < 0 ? Json(nullptr) : Json(rank);
 }

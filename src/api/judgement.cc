@@ -10,7 +10,7 @@
 namespace vetta::api {
 namespace {
 
-constexpr std::size_t entries_max = 256;
+constexpr std::size_t judgements_max = 256;
 constexpr std::size_t marks_judged = 400'000;  ///< in all: some 45 MB while it is judged
 constexpr std::size_t steps_judged_max = 5'000;
 constexpr std::size_t agents_listed_max = 16;
@@ -124,7 +124,7 @@ Result<DiagnosisCache::Entry> DiagnosisCache::get(const query::Query& query,
               .last_marks = last_marks_of(table),
               .median_step = median_step_of(table)};
   const std::scoped_lock lock(mutex_);
-  if (entries_.size() >= entries_max) entries_.clear();
+  if (entries_.size() >= judgements_max) entries_.clear();
   entries_.insert_or_assign(key, entry);
   return entry;
 }

@@ -80,7 +80,7 @@ std::string place(const Json& job) {
   return reason.empty() ? "" : "(" + reason + ")";
 }
 
-Table table_of(const Json& jobs, const Terminal& terminal) {
+Table job_table(const Json& jobs, const Terminal& terminal) {
   Table table({{.name = "id", .width_min = 6},
                {.name = "partition", .width_min = 6},
                {.name = "name", .width_min = 8},
@@ -152,7 +152,7 @@ int list_jobs(const ListArguments& arguments) {
     print_json(*jobs);
     return exit_fine;
   }
-  const Table table = table_of(part_of(*jobs, "jobs"), session.terminal());
+  const Table table = job_table(part_of(*jobs, "jobs"), session.terminal());
   const auto text = table.text(session.columns(), session.terminal(), !arguments.common.no_header);
   if (!text) return end_with(text.error(), as_json);
   print(*text);

@@ -81,7 +81,7 @@ Result<void> keep_named(Json& body, const std::string& hostlist) {
   return {};
 }
 
-Table table_of(const Json& nodes, const Terminal& terminal) {
+Table node_table(const Json& nodes, const Terminal& terminal) {
   Table table({{.name = "name", .width_min = 6},
                {.name = "states", .width_min = 6},
                {.name = "partitions", .width_min = 6},
@@ -126,7 +126,7 @@ int list_nodes(const NodeListArguments& arguments) {
     print_json(*body);
     return exit_fine;
   }
-  const auto text = table_of(part_of(*body, "nodes"), session.terminal())
+  const auto text = node_table(part_of(*body, "nodes"), session.terminal())
                         .text(session.columns(), session.terminal(), !arguments.common.no_header);
   if (!text) return end_with(text.error(), as_json);
   print(*text);

@@ -18,9 +18,6 @@
 namespace vetta::collect {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
 std::uint64_t random_id() {
   std::uint64_t id = 0;
   while (::getrandom(&id, sizeof id, 0) != sizeof id) {
@@ -79,7 +76,7 @@ Result<std::unique_ptr<Agent>> Agent::start(sys::EventLoop& loop, Settings setti
                             [raw](std::string_view reason) { raw->table_changed(reason); }}));
   raw->scan();
   raw->arm_sampling();
-  raw->flush_timer_ = loop.after(seconds(1), [raw] { raw->flush(); });
+  raw->flush_timer_ = loop.after(std::chrono::seconds(1), [raw] { raw->flush(); });
   raw->dial_all();
   return agent;
 }
@@ -161,7 +158,7 @@ void Agent::table_changed(std::string_view reason) {
 
 void Agent::scan_soon() {
   if (scan_timer_ != 0) return;
-  scan_timer_ = loop_.after(milliseconds(300), [this] {
+  scan_timer_ = loop_.after(std::chrono::milliseconds(300), [this] {
     scan_timer_ = 0;
     scan();
   });
@@ -239,14 +236,15 @@ void Agent::arm_sampling() {
   next_sample_ = aligned(t, settings_.sample_period);
   const Time next_scan = aligned(t, settings_.scan_period);
   Time next = std::min(next_sample_, next_scan);
-  if (!bursts_.empty()) next = std::min(next, aligned(t, seconds(1)));
+  if (!bursts_.empty()) next = std::min(next, aligned(t, std::chrono::seconds(1)));
   sample_timer_ = loop_.after(next - t, [this] { sample(); });
 }
 
 void Agent::sample() {
   const Time t = now();
   const bool is_whole = t >= next_sample_ || next_sample_ - t > settings_.sample_period;
-  const bool is_scan = is_whole || t.time_since_epoch() % settings_.scan_period < seconds(1);
+  const bool is_scan =
+      is_whole || t.time_since_epoch() % settings_.scan_period < std::chrono::seconds(1);
   if (is_scan) scan();
   if (is_whole || is_burst()) {
     SpoolItem item;

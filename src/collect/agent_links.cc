@@ -12,18 +12,15 @@
 namespace vetta::collect {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-constexpr Duration pump_delay = milliseconds(100);  ///< gathers what comes together
+constexpr Duration pump_delay = std::chrono::milliseconds(100);  ///< gathers what comes together
 constexpr std::size_t unsent_max = std::size_t{1} << 20U;
-constexpr Duration ping_period = seconds(15);
+constexpr Duration ping_period = std::chrono::seconds(15);
 constexpr int pings_first = 4;  ///< quickly, one a second, to learn the clock
-constexpr Duration silence_max = seconds(60);
+constexpr Duration silence_max = std::chrono::seconds(60);
 constexpr Duration burst_max = std::chrono::minutes(10);
 constexpr std::size_t bursts_count_max = 1024;
 /// Between a rank's end and its being forgotten: how it ended may still come.
-constexpr Duration end_settle = seconds(10);
+constexpr Duration end_settle = std::chrono::seconds(10);
 
 void shift(Time& time, Duration by) {
   time += by;
@@ -87,7 +84,8 @@ void Agent::received(Link& link, const model::Frame& frame) {
   if (const auto* welcome = std::get_if<model::Welcome>(&frame)) {
     log::info("connected", "vettad takes this node's data",
               {{"vettad", link.uplink->address().text()}});
-    if (welcome->sample_period >= seconds(1)) settings_.sample_period = welcome->sample_period;
+    if (welcome->sample_period >= std::chrono::seconds(1))
+      settings_.sample_period = welcome->sample_period;
     link.is_welcome = true;
     link.pings = 0;
     link.uplink->praise();
@@ -166,15 +164,16 @@ void Agent::flush() {
       link->uplink->fail_with(
           Error{Code::timeout, "nothing came from it for a minute", {}, {}, {}});
     } else if (link->is_welcome &&
-               t - link->pinged >= (link->pings < pings_first ? seconds(1) : ping_period)) {
+               t - link->pinged >=
+                   (link->pings < pings_first ? std::chrono::seconds(1) : ping_period)) {
       ping(*link);
     }
   }
   pump_all(true);
   limit_rings();
   forget_done();
-  flush_timer_ =
-      loop_.after(is_burst() ? Duration(seconds(1)) : settings_.flush_period, [this] { flush(); });
+  flush_timer_ = loop_.after(
+      is_burst() ? Duration(std::chrono::seconds(1)) : settings_.flush_period, [this] { flush(); });
 }
 
 bool Agent::counts(const Link& link) const {

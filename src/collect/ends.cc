@@ -9,12 +9,11 @@
 namespace vetta::collect {
 namespace {
 
-using std::chrono::milliseconds;
-
 /// After a process's end its status is looked for at these times: the parent has to wait for it
 /// first, and the plugin's word may be on its way.
-constexpr std::array<Duration, 4> look_after{milliseconds(50), milliseconds(250), milliseconds(700),
-                                             milliseconds(2000)};
+constexpr std::array<Duration, 4> look_after{
+    std::chrono::milliseconds(50), std::chrono::milliseconds(250), std::chrono::milliseconds(700),
+    std::chrono::milliseconds(2000)};
 
 }  // namespace
 

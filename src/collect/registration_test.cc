@@ -7,7 +7,7 @@
 namespace vetta::collect {
 namespace {
 
-const std::string start =
+const std::string start_text =
     "vetta=1\nkind=start\njob=4711\nstep=batch\nrestart=2\ntask=5\nlocal_task=1\ntasks=8\n"
     "uid=1000\npid=12345\nstart_ticks=987654\ndevices=0,1\nnews=of tomorrow\n"
     "time_ns=1700000000000000001\n";
@@ -18,7 +18,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
 }
 
 TEST(Registration, AStartComesBack) {
-  const auto got = parse_registration(start);
+  const auto got = parse_registration(start_text);
   ASSERT_TRUE(got) << got.error().text();
   EXPECT_FALSE(got->is_exit);
   EXPECT_EQ(got->job_id, 4711U);
@@ -33,11 +33,11 @@ TEST(Registration, AStartComesBack) {
 }
 
 TEST(Registration, AnExitHasItsWaitStatus) {
-  const auto got = parse_registration(with(start, "kind=start", "kind=exit") + "status=256\n");
+  const auto got = parse_registration(with(start_text, "kind=start", "kind=exit") + "status=256\n");
   ASSERT_TRUE(got);
   EXPECT_TRUE(got->is_exit);
   EXPECT_EQ(got->wait_status, 256);
-  EXPECT_FALSE(parse_registration(with(start, "kind=start", "kind=exit"))) << "without status";
+  EXPECT_FALSE(parse_registration(with(start_text, "kind=start", "kind=exit"))) << "without status";
 }
 
 TEST(Registration, WhatCannotBeIsRefusedWithTheKey) {
@@ -52,7 +52,7 @@ TEST(Registration, WhatCannotBeIsRefusedWithTheKey) {
                                                {"task=5", "task=x", "task"},
                                                {"\npid=12345", "\npid=0", "process"},
                                                {"time_ns=1700000000000000001", "", "time_ns"}}) {
-    const auto got = parse_registration(with(start, from, to));
+    const auto got = parse_registration(with(start_text, from, to));
     ASSERT_FALSE(got) << to;
     EXPECT_NE(got.error().message.find(word), std::string::npos) << got.error().message;
   }
@@ -61,7 +61,7 @@ TEST(Registration, WhatCannotBeIsRefusedWithTheKey) {
 TEST(Registration, NoiseNeverCrashes) {
   std::mt19937 random(3);
   for (int i = 0; i < 2000; ++i) {
-    std::string text = start.substr(0, random() % start.size());
+    std::string text = start_text.substr(0, random() % start_text.size());
     for (int j = 0; j < 5 && !text.empty(); ++j)
       text[random() % text.size()] = static_cast<char>(random());
     [[maybe_unused]] const auto got = parse_registration(text);

@@ -18,11 +18,10 @@
 namespace vetta::collect {
 namespace {
 
-using std::chrono::seconds;
 using sys::EventLoop;
 
 /// For name look-up, connection and upgrade together.
-constexpr Duration dial_max = seconds(15);
+constexpr Duration dial_max = std::chrono::seconds(15);
 constexpr int silence_ms_max = 30'000;  // unacknowledged by the other host's kernel
 
 double random_ratio() {

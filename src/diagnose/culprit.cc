@@ -165,9 +165,6 @@ std::optional<PhaseTimes> times_of(const Grid& grid, const std::vector<std::size
   return PhaseTimes{std::nullopt, mean(culprit_times), mean(peer_times)};
 }
 
-constexpr std::array<float Cell::*, model::phase_count> fields{
-    &Cell::data, &Cell::forward, &Cell::backward, &Cell::optimizer, &Cell::allreduce};
-
 struct Extra {
   double data = 0, compute = 0, rest = 0;
   double data_culprit = 0, data_peers = 0, compute_culprit = 0, compute_peers = 0;
@@ -226,7 +223,7 @@ Cause find_cause(const Grid& grid, const Work& work, const Culprit& culprit) {
   for (std::size_t p = 0; p < model::phase_count; ++p) {
     const auto phase = static_cast<model::Phase>(p);
     auto times = times_of(grid, steps, rank, [&](const Cell& cell, std::size_t, std::size_t) {
-      return cell.*fields[p];
+      return cell.*phase_fields[p];
     });
     if (!times) continue;
     times->phase = phase;

@@ -9,7 +9,6 @@
 namespace vetta::diagnose {
 namespace {
 
-constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 constexpr double long_step_factor =
     3;  // a step this much longer than the median is a checkpoint or a pause …
 constexpr double long_step_share_max = 0.05;  // … as long as such steps are rare

@@ -2,7 +2,9 @@
 // Private to diagnose: marks of all ranks aligned into one grid of steps × ranks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,11 +13,17 @@
 
 namespace vetta::diagnose {
 
+inline constexpr float missing = std::numeric_limits<float>::quiet_NaN();
+
 /// One rank in one step, nanoseconds as float (relative error 6e-8); NaN is missing. `period` is
 /// the mark's duration and the gap since the rank's step before, so that work between marks counts.
 struct Cell {
   float period, duration, data, forward, backward, optimizer, allreduce;
 };
+
+/// In the order of model::Phase.
+inline constexpr std::array<float Cell::*, model::phase_count> phase_fields{
+    &Cell::data, &Cell::forward, &Cell::backward, &Cell::optimizer, &Cell::allreduce};
 
 /// Step numbers may repeat (each epoch counts from 0 again): the n-th time is another step.
 struct StepKey {

@@ -127,8 +127,6 @@ std::vector<std::optional<double>> against_peers(const std::vector<float>& value
 }
 
 void describe_ranks(const Grid& grid, const Work* work, Diagnosis& diagnosis) {
-  constexpr std::array<float Cell::*, model::phase_count> fields{
-      &Cell::data, &Cell::forward, &Cell::backward, &Cell::optimizer, &Cell::allreduce};
   const std::size_t width = grid.ranks.size();
   diagnosis.ranks.resize(width);
   for (std::size_t r = 0; r < width; ++r) {
@@ -138,7 +136,7 @@ void describe_ranks(const Grid& grid, const Work* work, Diagnosis& diagnosis) {
   }
   std::vector<float> values(width);
   for (std::size_t p = 0; p < model::phase_count; ++p) {
-    for (std::size_t r = 0; r < width; ++r) values[r] = median_phase(grid, r, fields[p]);
+    for (std::size_t r = 0; r < width; ++r) values[r] = median_phase(grid, r, phase_fields[p]);
     const auto ratios = against_peers(values);
     for (std::size_t r = 0; r < width; ++r) diagnosis.ranks[r].phases[p] = ratios[r];
   }

@@ -8,7 +8,6 @@
 namespace vetta::diagnose {
 namespace {
 
-constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 constexpr double coverage_least = 0.6;  // share of cells that must carry a phase before it is used
 constexpr std::size_t leave_one_out_max =
     16;  // from here on a rank does not move the median of its peers

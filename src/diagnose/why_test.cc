@@ -507,12 +507,10 @@ TEST(Why, only_consequences_were_seen) {
 TEST(Why, restarted_ranks_are_a_loss_not_the_answer) {
   Job job(JobState::completed);
   job.event(EventKind::exception, 100s, 3, "ValueError: bad batch").rank_id = 7;
-  for (model::Rank& rank : job.input.ranks) {
-    model::Rank old = rank;
+  for (model::Rank old : std::vector(job.input.ranks)) {
     old.rank_id -= 93;
     Job::end(old, 101s, 1, 0);
     job.input.ranks.push_back(old);
-    if (job.input.ranks.size() == 16) break;
   }
   for (std::size_t r = 0; r < 8; ++r) {
     job.input.ranks[r].incarnation = 1;

@@ -10,14 +10,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using vetta::Time;
+using vetta::ingest::at;
 using vetta::ingest::Stand;
 namespace model = vetta::model;
 namespace records = vetta::records;
 namespace slurm = vetta::slurm;
-
-Time at(std::int64_t seconds) {
-  return vetta::from_epoch_seconds(1'700'000'000 + seconds);
-}
 
 slurm::Snapshot snapshot(std::uint64_t jobs, std::int64_t time) {
   slurm::Snapshot s;

@@ -13,10 +13,6 @@ using model::Attempt;
 using model::JobState;
 using model::Knowledge;
 
-Time at(std::int64_t seconds) {
-  return from_epoch_seconds(1'700'000'000 + seconds);
-}
-
 Attempt job(std::uint64_t id, JobState state, std::int64_t submit = 0) {
   Attempt a;
   a.key = {"alps", id, at(submit)};

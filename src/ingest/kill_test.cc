@@ -16,15 +16,11 @@ namespace {
 constexpr std::uint64_t marks_per_batch = 7;
 constexpr std::uint64_t ranks = 3;
 
-Time at(std::int64_t seconds) {
-  return from_epoch_seconds(1'700'000'000 + seconds);
-}
-
 model::AttemptKey key() {
   return {"alps", 1, at(0)};
 }
 
-model::Batch batch(std::uint64_t sequence) {
+model::Batch rank_batch(std::uint64_t sequence) {
   model::Batch b;
   b.agent_id = 1;
   b.sequence = sequence;
@@ -80,7 +76,7 @@ void show_job(Ingest& ingest) {
   hello.cluster = "alps";
   hello.node = "n1";
   for (;; ++next) {
-    const auto ack = stand.ingest->take(hello, batch(next));
+    const auto ack = stand.ingest->take(hello, rank_batch(next));
     if (!ack || !ack->unplaced.empty()) _exit(1);
     if (::write(pipe_end, &ack->sequence, sizeof ack->sequence) < 0) _exit(2);
   }

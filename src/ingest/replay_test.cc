@@ -19,10 +19,6 @@ using model::Attempt;
 using model::JobState;
 using model::Knowledge;
 
-Time at(std::int64_t seconds) {
-  return from_epoch_seconds(1'700'000'000 + seconds);
-}
-
 struct Delivery {
   std::string node;
   model::Batch batch;

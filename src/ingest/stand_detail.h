@@ -13,6 +13,11 @@
 
 namespace vetta::ingest {
 
+/// A moment of these tests' time.
+[[nodiscard]] inline Time at(std::int64_t seconds) {
+  return from_epoch_seconds(1'700'000'000 + seconds);
+}
+
 /// The value itself, so that a loop over it does not outlive the Result.
 template <typename T>
 [[nodiscard]] T value_of(Result<T> result) {

@@ -23,22 +23,22 @@ Attempt attempt_in(JobState state) {
   return a;
 }
 
-Time at(int seconds) {
+Time second(int seconds) {
   return from_epoch_seconds(2000 + seconds);
 }
 
 TEST(Merge, AnOlderViewDoesNotUndoTheEnd) {
-  const auto ended = told(attempt_in(JobState::failed), ViewSource::controller, at(5));
-  const auto running = told(attempt_in(JobState::running), ViewSource::controller, at(9));
+  const auto ended = told(attempt_in(JobState::failed), ViewSource::controller, second(5));
+  const auto running = told(attempt_in(JobState::running), ViewSource::controller, second(9));
   EXPECT_EQ(merge(ended, running).attempt.state, JobState::failed);
   EXPECT_EQ(merge(running, ended).attempt.state, JobState::failed);
 }
 
 TEST(Merge, AccountingHasTheLastWordOnTheEnd) {
-  const auto inferred = told(attempt_in(JobState::requeued), ViewSource::inferred, at(1));
+  const auto inferred = told(attempt_in(JobState::requeued), ViewSource::inferred, second(1));
   auto truth = attempt_in(JobState::node_fail);
   truth.end = from_epoch_seconds(1090);
-  const auto accounted = told(truth, ViewSource::accounting, at(0));
+  const auto accounted = told(truth, ViewSource::accounting, second(0));
   for (const auto& merged : {merge(inferred, accounted), merge(accounted, inferred)}) {
     EXPECT_EQ(merged.attempt.state, JobState::node_fail);
     EXPECT_EQ(merged.attempt.end, from_epoch_seconds(1090));
@@ -51,8 +51,8 @@ TEST(Merge, AccountingDoesNotBlankWhatTheControllerTold) {
   rich.restart = 2;
   auto poor = attempt_in(JobState::completed);
   poor.derived_exit_code = 0;
-  const auto merged =
-      merge(told(rich, ViewSource::controller, at(0)), told(poor, ViewSource::accounting, at(9)));
+  const auto merged = merge(told(rich, ViewSource::controller, second(0)),
+                            told(poor, ViewSource::accounting, second(9)));
   EXPECT_EQ(merged.attempt.std_out, "/home/ada/out\xff");
   EXPECT_EQ(merged.attempt.restart, 2U);
   EXPECT_EQ(merged.attempt.state, JobState::completed);
@@ -60,16 +60,16 @@ TEST(Merge, AccountingDoesNotBlankWhatTheControllerTold) {
 }
 
 TEST(Merge, SuspensionsFollowTheState) {
-  auto now = first(told(attempt_in(JobState::running), ViewSource::controller, at(0)));
-  now = merge(now, told(attempt_in(JobState::suspended), ViewSource::controller, at(10)));
-  now = merge(now, told(attempt_in(JobState::suspended), ViewSource::controller, at(20)));
+  auto now = first(told(attempt_in(JobState::running), ViewSource::controller, second(0)));
+  now = merge(now, told(attempt_in(JobState::suspended), ViewSource::controller, second(10)));
+  now = merge(now, told(attempt_in(JobState::suspended), ViewSource::controller, second(20)));
   ASSERT_EQ(now.attempt.suspended.size(), 1U);
-  EXPECT_EQ(now.attempt.suspended[0].start, at(10));
+  EXPECT_EQ(now.attempt.suspended[0].start, second(10));
   EXPECT_FALSE(now.attempt.suspended[0].end);
-  now = merge(now, told(attempt_in(JobState::running), ViewSource::controller, at(30)));
-  now = merge(now, told(attempt_in(JobState::running), ViewSource::controller, at(40)));
+  now = merge(now, told(attempt_in(JobState::running), ViewSource::controller, second(30)));
+  now = merge(now, told(attempt_in(JobState::running), ViewSource::controller, second(40)));
   ASSERT_EQ(now.attempt.suspended.size(), 1U);
-  EXPECT_EQ(now.attempt.suspended[0].end, at(30));
+  EXPECT_EQ(now.attempt.suspended[0].end, second(30));
 }
 
 TEST(Merge, ChainsAreRequeuesNotWrappedIds) {
@@ -102,7 +102,7 @@ std::vector<Told> life() {
       a.priority.reset();
       a.account = "hep";
     }
-    views.push_back(told(a, source, at(++time)));
+    views.push_back(told(a, source, second(++time)));
   };
   for (int i = *rc::gen::inRange(1, 3); i > 0; --i) tell(JobState::pending, ViewSource::controller);
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i) tell(JobState::running, ViewSource::controller);

@@ -17,7 +17,7 @@ namespace {
 
 using model::Mark;
 
-Time at(std::int64_t ns) {
+Time at_ns(std::int64_t ns) {
   return from_epoch_nanoseconds(1'700'000'000'000'000'000 + ns);
 }
 
@@ -27,7 +27,7 @@ Mark mark(std::uint64_t sequence) {
   m.step = static_cast<std::int64_t>(sequence) - 1;
   const auto s = static_cast<std::int64_t>(sequence);
   m.duration = Duration(250'000'000 + (s * 7919) % 9'000'000);
-  m.start = at(s * 260'000'000 + (s * 104'729) % 5'000'000);
+  m.start = at_ns(s * 260'000'000 + (s * 104'729) % 5'000'000);
   m.phases = {Duration(1'000'000 + (s * 31) % 400'000),
               Duration(80'000'000 + (s * 977) % 3'000'000),
               Duration(120'000'000 + (s * 613) % 3'000'000), model::missing_duration,
@@ -231,13 +231,13 @@ TEST_F(AttemptFilesTest, OpenFilesAreBounded) {
 
 TEST_F(AttemptFilesTest, SamplesComeOncePerBatch) {
   model::RankSample full;
-  full.time = at(0);
+  full.time = at_ns(0);
   full.cpu_seconds = 12.5;
   full.rss_bytes = 1ULL << 40U;
   full.threads = 7;
   full.minor_faults = 0;
   model::RankSample gap;
-  gap.time = at(10);
+  gap.time = at_ns(10);
   gap.gap = "permission denied: /proc/4/io";
   gap.rss_bytes = 5;
   const std::array both{full, gap};

@@ -14,8 +14,8 @@ namespace {
 
 using Record = std::span<const std::string_view>;
 
-struct Places {
-  explicit Places(const Columns& columns)
+struct AccountingColumns {
+  explicit AccountingColumns(const Columns& columns)
       : raw_id(columns.at("JobIDRaw")),
         id(columns.at("JobID")),
         state(columns.at("State")),
@@ -62,7 +62,7 @@ void read_identity(const JobId& label, model::Attempt& attempt) {
   if (label.het_offset) attempt.het = model::Het{label.id, *label.het_offset};
 }
 
-void read_resources(Record record, const Places& at, model::Attempt& attempt) {
+void read_resources(Record record, const AccountingColumns& at, model::Attempt& attempt) {
   attempt.node_count = read_count(field(record, at.node_count));
   attempt.cpus = read_count(field(record, at.cpus));
   attempt.tasks = read_count(field(record, at.tasks));
@@ -74,7 +74,7 @@ void read_resources(Record record, const Places& at, model::Attempt& attempt) {
   if (gpus && *gpus <= 0xFFFF'FFFFU) attempt.gpus = static_cast<std::uint32_t>(*gpus);
 }
 
-void read_words(Record record, const Places& at, model::Attempt& attempt) {
+void read_words(Record record, const AccountingColumns& at, model::Attempt& attempt) {
   attempt.sluid = known(field(record, at.sluid));
   attempt.reason = known(field(record, at.reason));
   attempt.user = known(field(record, at.user));
@@ -87,8 +87,9 @@ void read_words(Record record, const Places& at, model::Attempt& attempt) {
   attempt.name = field(record, at.name);
 }
 
-Result<model::Attempt> read_attempt(Record record, const Places& at, std::uint64_t raw_id,
-                                    const JobId& label, std::string_view cluster) {
+Result<model::Attempt> read_attempt(Record record, const AccountingColumns& at,
+                                    std::uint64_t raw_id, const JobId& label,
+                                    std::string_view cluster) {
   model::Attempt attempt;
   const auto submit = read_time(field(record, at.submit));
   if (!submit)
@@ -121,7 +122,7 @@ Result<model::Attempt> read_attempt(Record record, const Places& at, std::uint64
   return attempt;
 }
 
-model::Step read_step(Record record, const Places& at, std::string_view step_id) {
+model::Step read_step(Record record, const AccountingColumns& at, std::string_view step_id) {
   model::Step step;
   step.step_id = step_id;
   step.name = field(record, at.name);
@@ -206,7 +207,7 @@ class Rows {
     return owner != nullptr;
   }
 
-  Places places_;
+  AccountingColumns places_;
   std::string_view cluster_;
   std::vector<Orphan> orphans_;
   std::vector<AccountedAttempt> attempts_;

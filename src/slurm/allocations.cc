@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::string_view record_key = "JobId=";
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /// The place of `key` ("Nodes=") at the start or behind a blank, from `at` on.
 std::size_t find_key(std::string_view text, std::string_view key, std::size_t at = 0) {
   while (true) {

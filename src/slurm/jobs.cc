@@ -15,8 +15,8 @@ namespace {
 using Record = std::span<const std::string_view>;
 
 /// The places of the fields in a record, looked up once a text.
-struct Places {
-  explicit Places(const std::vector<std::string>& fields) : columns(fields) {}
+struct JobColumns {
+  explicit JobColumns(const std::vector<std::string>& fields) : columns(fields) {}
 
   Columns columns;
   std::optional<std::size_t> job_id = columns.at("JobID"), label = columns.at("JobArrayID"),
@@ -62,7 +62,7 @@ std::optional<std::uint32_t> times(std::optional<std::uint32_t> a, std::optional
   return product > 0xFFFF'FFFFU ? std::nullopt : std::optional(static_cast<std::uint32_t>(product));
 }
 
-void read_identity(Record record, const Places& at, model::Attempt& attempt) {
+void read_identity(Record record, const JobColumns& at, model::Attempt& attempt) {
   const JobId label = parse_job_id(field(record, at.label)).value_or(JobId{});
   const auto array_id = parse_uint(field(record, at.array_id));
   const std::string_view task = known(field(record, at.task_id));
@@ -81,7 +81,7 @@ void read_identity(Record record, const Places& at, model::Attempt& attempt) {
     attempt.het = model::Het{label.id, *label.het_offset};
 }
 
-void read_times(Record record, const Places& at, model::Attempt& attempt) {
+void read_times(Record record, const JobColumns& at, model::Attempt& attempt) {
   attempt.eligible = read_time(field(record, at.eligible));
   const auto start = read_time(field(record, at.start));
   const auto end = read_time(field(record, at.end));
@@ -97,7 +97,7 @@ void read_times(Record record, const Places& at, model::Attempt& attempt) {
   }
 }
 
-void read_resources(Record record, const Places& at, model::Attempt& attempt) {
+void read_resources(Record record, const JobColumns& at, model::Attempt& attempt) {
   attempt.node_count = read_count(field(record, at.node_count));
   attempt.cpus = read_count(field(record, at.cpus));
   attempt.tasks = read_count(field(record, at.tasks));
@@ -112,7 +112,7 @@ void read_resources(Record record, const Places& at, model::Attempt& attempt) {
   if (!attempt.gpus) attempt.gpus = times(gpus_of(field(record, at.tres_task)), attempt.tasks);
 }
 
-void read_words(Record record, const Places& at, model::Attempt& attempt) {
+void read_words(Record record, const JobColumns& at, model::Attempt& attempt) {
   attempt.sluid = known(field(record, at.sluid));
   attempt.reason = known(field(record, at.reason));
   attempt.user = known(field(record, at.user));
@@ -129,7 +129,7 @@ void read_words(Record record, const Places& at, model::Attempt& attempt) {
   attempt.name = field(record, at.name);
 }
 
-std::optional<std::string> read_job(Record record, const Places& at, std::string_view cluster,
+std::optional<std::string> read_job(Record record, const JobColumns& at, std::string_view cluster,
                                     model::Attempt& attempt) {
   const auto id = parse_job_id(field(record, at.job_id));
   if (!id) return id.error().message;
@@ -186,7 +186,7 @@ std::string format_argument(const std::vector<std::string>& fields, std::string_
 Parsed<std::vector<model::Attempt>> parse_jobs(std::string_view text, const JobText& format,
                                                std::string_view cluster) {
   Parsed<std::vector<model::Attempt>> parsed;
-  const Places places(format.fields);
+  const JobColumns places(format.fields);
   RecordFormat records;
   records.separator = format.separator;
   records.fields = format.fields.size();

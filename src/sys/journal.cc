@@ -16,7 +16,7 @@
 namespace vetta::sys {
 namespace {
 
-constexpr std::string_view magic = "VETTAJN1";
+constexpr std::string_view journal_magic = "VETTAJN1";
 constexpr std::size_t head_bytes = 8;
 
 std::string head_of(std::string_view record) {
@@ -47,16 +47,16 @@ Result<JournalReplay> replay(int fd, const std::string& path, const JournalVisit
   if (::fstat(fd, &info) != 0) return fail_errno(fmt::format("look at {}", path), errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   JournalReplay done;
-  std::string start(magic.size(), '\0');
+  std::string start(journal_magic.size(), '\0');
   start.resize(VETTA_TRY(pread_all(fd, start.data(), start.size(), 0)));
-  if (start != magic.substr(0, start.size()))
+  if (start != journal_magic.substr(0, start.size()))
     return fail(Code::invalid, fmt::format("{} is no journal of Vetta", path),
                 "move it away; it is left untouched");
-  if (start.size() < magic.size()) {  // torn while it was made
+  if (start.size() < journal_magic.size()) {  // torn while it was made
     done.cut_bytes = size;
     return done;
   }
-  done.bytes = magic.size();
+  done.bytes = journal_magic.size();
   std::string record;
   while (VETTA_TRY(read_record(fd, done.bytes, size, record))) {
     VETTA_TRY(visit(record));
@@ -88,8 +88,8 @@ Result<Journal> Journal::open(const std::string& path, const JournalVisitor& vis
       ::ftruncate(journal.fd_.get(), static_cast<off_t>(replayed.bytes)) != 0)
     return fail_errno(fmt::format("cut the torn end of {}", path), errno);
   if (replayed.bytes == 0) {
-    VETTA_TRY(pwrite_all(journal.fd_.get(), magic, 0));
-    journal.bytes_ = magic.size();
+    VETTA_TRY(pwrite_all(journal.fd_.get(), journal_magic, 0));
+    journal.bytes_ = journal_magic.size();
     VETTA_TRY(journal.sync());
     VETTA_TRY(sync_folder(folder_of(path)));
   }
@@ -117,9 +117,9 @@ Result<void> Journal::sync() {
 }
 
 Result<void> Journal::clear() {
-  if (::ftruncate(fd_.get(), static_cast<off_t>(magic.size())) != 0)
+  if (::ftruncate(fd_.get(), static_cast<off_t>(journal_magic.size())) != 0)
     return fail_errno(fmt::format("empty {}", path_), errno);
-  bytes_ = magic.size();
+  bytes_ = journal_magic.size();
   return sync();
 }
 

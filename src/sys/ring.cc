@@ -17,7 +17,7 @@
 namespace vetta::sys {
 namespace {
 
-constexpr std::string_view magic = "VETTARNG";
+constexpr std::string_view ring_magic = "VETTARNG";
 constexpr std::uint32_t version = 1;
 constexpr std::size_t header_used = 128;
 constexpr std::uint64_t written_max = std::uint64_t{1} << 62U;
@@ -61,7 +61,7 @@ std::string bytes_of(Number value) {
 
 std::string encode(const RingHeader& header) {
   std::string out(header_used, '\0');
-  std::memcpy(out.data(), magic.data(), magic.size());
+  std::memcpy(out.data(), ring_magic.data(), ring_magic.size());
   put(out, 8, version);
   put(out, 12, static_cast<std::uint32_t>(ring_slot_bytes));
   put(out, 16, header.slots);
@@ -86,7 +86,8 @@ std::string encode(const RingHeader& header) {
 /// Checks what the maker wrote; everything else in it is the writer's word.
 Result<RingHeader> decode_header(std::string_view bytes) {
   if (bytes.size() < header_used) return fail(Code::invalid, "a ring was cut by its owner");
-  if (!bytes.starts_with(magic)) return fail(Code::invalid, "a ring without its magic word");
+  if (!bytes.starts_with(ring_magic))
+    return fail(Code::invalid, "a ring without its ring_magic word");
   if (get<std::uint32_t>(bytes, 8) != version)
     return fail(Code::invalid, fmt::format("a ring of version {}", get<std::uint32_t>(bytes, 8)));
   RingHeader out;
