@@ -11,6 +11,10 @@ include_guard()
 
 set(VETTA_WARNINGS
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast -Wundef)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It takes every file that a unit includes for a header.
+  list(APPEND VETTA_WARNINGS -Wno-subobject-linkage)
+endif()
 
 function(vetta_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_23)
@@ -58,6 +62,7 @@ function(vetta_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE vetta::${name} ${arg_LIBS} GTest::gmock GTest::gtest_main rapidcheck)
     vetta_compile_options(${name}_test)
+    add_dependencies(unit_tests ${name}_test)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     set_tests_properties(unit.${name} PROPERTIES LABELS "unit" TIMEOUT 300)
   endif()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""clang_tidy.py [--all]: clang-tidy-19 over build/tidy, a file a core, remembering what was clean.
+"""clang_tidy.py [--all]: clang-tidy-19 over build/tidy, a unit a core, remembering what was clean.
 
-A file is judged again when it, a header of ours below it, its compile command or .clang-tidy has
-changed: the names in build/tidy/clean are hashes of all of these. --all forgets them, judges unit
-tests and benches too, and runs the static analyzer over C++ (over C it always runs): see
+A unit is all the sources of one module, program or test (a unity build: what they include is read
+once). It is judged again when a file of ours in it, its compile command or .clang-tidy has changed:
+the names in build/tidy/clean are hashes of all of these. --all forgets them, judges unit tests and
+benches too, and runs the static analyzer over C++ (over C it always runs): see
 docs/decisions/0008-lint-budget.md.
 """
 
@@ -55,6 +56,12 @@ def key(path: Path, command: str, rules: bytes) -> str:
     return digest.hexdigest()
 
 
+def target_of(command: str) -> str:
+    """The target whose object file the command makes; empty for what is not ours."""
+    found = re.search(r" -o (?:src|apps)/CMakeFiles/([^/]+)\.dir/", command)
+    return found.group(1) if found else ""
+
+
 def judge(path: Path, deep: bool) -> tuple[Path, float, str]:
     start = time.monotonic()
     command = ["clang-tidy-19", "--quiet", "-p", str(BUILD), str(path)]
@@ -70,24 +77,26 @@ def main() -> int:
     rules = (ROOT / ".clang-tidy").read_bytes()
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     todo: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     for entry in entries:
         path = Path(entry["directory"], entry["file"]).resolve()
-        is_ours = path.is_relative_to(ROOT / "src") or path.is_relative_to(ROOT / "apps")
-        if is_ours and (everything or not path.name.endswith(("_test.cc", "_bench.cc"))):
+        target = target_of(entry["command"])
+        if target and (everything or not target.endswith(("_test", "_bench"))):
             todo[path] = key(path, entry["command"], rules)
+            names[path] = target
     CLEAN.mkdir(exist_ok=True)
     stale = [path for path in todo if everything or not (CLEAN / todo[path]).exists()]
-    stale.sort(key=lambda path: -path.stat().st_size)
+    stale.sort(key=lambda path: -sum(there.stat().st_size for there in direct(path)[1]))
     red = 0
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
         for path, seconds, findings in pool.map(lambda path: judge(path, everything), stale):
-            print(f"{path.relative_to(ROOT)} {seconds:.1f} s", file=sys.stderr)
+            print(f"{names[path]} {seconds:.1f} s", file=sys.stderr)
             if findings:
                 red += 1
                 print(findings)
             else:
                 (CLEAN / todo[path]).touch()
-    print(f"clang-tidy: {len(stale)} of {len(todo)} files judged, {red} red", file=sys.stderr)
+    print(f"clang-tidy: {len(stale)} of {len(todo)} units judged, {red} red", file=sys.stderr)
     return 1 if red else 0
 
 
