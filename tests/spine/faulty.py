@@ -53,6 +53,7 @@ def main() -> None:
     options.add_argument("--at-step", type=int, default=15)
     options.add_argument("--steps", type=int, default=60)
     options.add_argument("--pause", type=float, default=0.05, help="seconds of work a step")
+    options.add_argument("--rest", type=float, default=0.0, help="seconds of sleep a step")
     options.add_argument("--where", default="")
     options.add_argument("--out", required=True)
     args = options.parse_args()
@@ -68,6 +69,7 @@ def main() -> None:
         with probe.step(step, samples=16):
             if rank == args.rank and step == args.at_step:
                 go_wrong(args.fault, args.where)
+            time.sleep(args.rest)
             with probe.phase("forward"):
                 end = time.monotonic() + args.pause
                 while time.monotonic() < end:

@@ -28,6 +28,12 @@ class Job:
         flags += [option for option in options if option.startswith("-")]
         self.id = stack.sbatch(*flags, str(self.script))
 
+    def start(self) -> int:
+        """When it started, seconds since the epoch, as slurmctld says."""
+        argv = ["squeue", "-h", "-j", self.id, "-O", "StartTime:30"]
+        done = self.stack.run(argv, env={"SLURM_TIME_FORMAT": "%s"})
+        return int(done.stdout.strip())
+
     def rank(self, rank: int) -> dict[str, Any]:
         """What the rank itself wrote last."""
         found: dict[str, Any] = json.loads((self.out / f"{rank}.json").read_text())
@@ -44,10 +50,13 @@ class Job:
         self.state = self.stack.wait_job(self.id, seconds=seconds)
         return self.state
 
-    def why(self, until: str, seconds: float = 40, kind: str = "") -> dict[str, Any]:
-        """Asks until the answer is the awaited one (its first event of that kind) or time is up,
-        and gives back the last answer: a job's end reaches Vetta with the next poll, what the probe
-        wrote last with the agent's next batch."""
+    def why(
+        self, until: str, seconds: float = 60, kind: str = "", says: str = ""
+    ) -> dict[str, Any]:
+        """Asks until the answer is the awaited one (its first event of that kind, its headline with
+        those words) or time is up, and gives back the last answer: a job's end reaches Vetta with
+        the next poll, what the probe wrote last with the agent's next batch, and what only
+        accounting knows within half a minute."""
         last: dict[str, Any] = {}
 
         def answered() -> bool:
@@ -60,7 +69,8 @@ class Job:
             last.update(found)
             is_over = reply["job"]["state"] == self.state or not self.state
             is_kind = not kind or bool(last["first"] and last["first"]["kind"] == kind)
-            return bool(last["answer"] == until and is_over and is_kind)
+            is_said = says.lower() in last["headline"].lower()
+            return bool(last["answer"] == until and is_over and is_kind and is_said)
 
         try:
             wait_for(f"vetta why {self.id}", answered, seconds)
@@ -69,6 +79,6 @@ class Job:
             log = path.read_text(errors="replace")[-1500:] if path.exists() else ""
             last.pop("diagnosis", None)
             raise AssertionError(
-                f"job {self.id}: answer is not {until}: {json.dumps(last, indent=1)}\n{log}"
+                f"job {self.id}: answer is not {until} {says}: {json.dumps(last, indent=1)}\n{log}"
             ) from None
         return last

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from spine_job import Job
@@ -38,6 +39,12 @@ def assert_complete(stack: Stack, job: str, steps: int) -> None:
         lost = {r: sorted(set(range(steps)) - set(found.get(r, {})))[:5] for r in range(RANKS)}
         doubled = {r: [s for s, n in found.get(r, {}).items() if n > 1][:5] for r in range(RANKS)}
         raise AssertionError(f"lost {lost}, doubled {doubled}") from None
+
+
+def knowledge(stack: Stack) -> str:
+    """Whether vettad could ask slurmctld when it last tried."""
+    sources = {source["name"]: source for source in stack.api("/api/v1/status")["sources"]}
+    return str(sources["slurmctld"]["knowledge"])
 
 
 def assert_recorded_end(stack: Stack, job: str, state: str) -> None:
@@ -94,3 +101,24 @@ def test_rank(stack: Stack) -> None:
         30,
     )
     assert max(marked(stack, job.id)[5].values()) == 1
+
+
+def test_slurmctld(stack: Stack) -> None:
+    job = Job(stack, "none", more="--steps 600")
+    job.steps_reach(20)
+    # Slurm saves its jobs every few seconds: one that it has not saved, it forgets in a crash.
+    start = job.start()
+    saved = Path(stack.dir) / "slurm" / "state" / "job_state"
+    wait_for("slurmctld has saved the job", lambda: saved.stat().st_mtime > start + 1, 60)
+    stack.kill_daemon("slurmctld")
+    try:
+        wait_for("vettad misses slurmctld", lambda: knowledge(stack) == "could_not_ask", 60)
+        assert stack.vetta_json("job", "show", job.id)["job"]["state"] == "RUNNING"
+        at = int(job.rank(0)["step"])
+        job.steps_reach(at + 20)  # the job goes on
+    finally:
+        stack.start_daemon("slurmctld")
+    wait_for("slurmctld answers again", lambda: knowledge(stack) == "known", 60)
+    assert job.ended(180) == "COMPLETED"
+    assert_complete(stack, job.id, 600)
+    assert_recorded_end(stack, job.id, "COMPLETED")
