@@ -71,6 +71,17 @@ struct Rank {
       0;  ///< within the attempt, given by ingest: counts (step, elastic restart)
 };
 
+/// Where a rank is that has not marked its step's end yet, by its probe's word.
+struct RankNow {
+  std::optional<std::int64_t> step;  ///< the step it is in; empty: between two steps
+  std::optional<Phase> phase;        ///< the phase it is in; empty: in none that is marked
+  Time since;                        ///< when it entered this; vettad's clock, as in Mark
+  /// Sequence of the last mark or note before it: a mark with a higher one says that it moved on.
+  std::uint64_t after = 0;
+
+  friend bool operator==(const RankNow&, const RankNow&) = default;
+};
+
 /// Counters of one rank's process tree since its start, raw; a reset shows as a smaller value.
 struct RankSample {
   Time time;

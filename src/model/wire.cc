@@ -142,6 +142,17 @@ void list_field(Io& io, T& list) {
   }
 }
 
+/// A list that a later version added at a frame's end: none is left out, as an older side sends it.
+template <typename Io, typename T>
+void late_list_field(Io& io, T& list) {
+  if constexpr (Io::reads) {
+    if (io.at_end()) return;
+  } else {
+    if (list.empty()) return;
+  }
+  list_field(io, list);
+}
+
 template <typename Io, typename... T>
 void all(Io& io, T&... values) {
   (field(io, values), ...);
@@ -197,6 +208,10 @@ void fields(auto& io, Is<RankSamples> auto& s) {
   all(io, s.rank_id, s.samples);
 }
 
+void fields(auto& io, Is<RankPlace> auto& p) {
+  all(io, p.rank_id, p.now.step, p.now.phase, p.now.since, p.now.after);
+}
+
 void fields(auto& io, Is<Hello> auto& h) {
   all(io, h.protocol, h.cluster, h.node, h.version, h.boot_id, h.agent_id, h.wall, h.is_root,
       h.shared_host, h.gaps);
@@ -213,6 +228,7 @@ void fields(auto& io, Is<Ping> auto& p) {
 void fields(auto& io, Is<Batch> auto& b) {
   all(io, b.agent_id, b.sequence, b.dropped_batches, b.ranks, b.ends, b.marks, b.rank_samples,
       b.node_samples, b.events);
+  late_list_field(io, b.places);
 }
 
 void fields(auto& io, Is<Ack> auto& a) {

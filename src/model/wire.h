@@ -19,7 +19,9 @@
 
 namespace vetta::model {
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
+/// The first version that knows Batch::places.
+inline constexpr std::uint16_t protocol_of_places = 2;
 inline constexpr std::uint32_t frame_bytes_max = 4U << 20U;
 inline constexpr std::string_view agent_path = "/agent/v1/connect";  ///< HTTP upgrade
 inline constexpr std::string_view agent_upgrade = "vetta-agent/1";
@@ -65,6 +67,12 @@ struct RankSamples {
   std::vector<RankSample> samples;
 };
 
+/// Where a rank is now: told when it stays there, and at its end.
+struct RankPlace {
+  std::uint64_t rank_id = 0;
+  RankNow now;
+};
+
 /// What an agent has to say at one time; kept by it until acknowledged, so delivery is at least
 /// once; vettad drops what it has by (agent_id, sequence), (rank_id, mark sequence) and
 /// Event::dedup.
@@ -79,6 +87,7 @@ struct Batch {
   std::vector<RankSamples> rank_samples;
   std::vector<NodeSample> node_samples;
   std::vector<Event> events;
+  std::vector<RankPlace> places;  ///< an empty list is left out, as in version 1
 };
 
 /// Everything of batches up to `sequence` is on disk, except ranks that vettad cannot place yet

@@ -61,6 +61,23 @@ TEST(Wire, FramesComeBackAsTheyWere) {
   EXPECT_FALSE(reader.next().value().has_value());
 }
 
+TEST(Wire, PlacesComeBackAndNoneAreLeftOut) {
+  Batch batch = sample_batch();
+  const std::string without = encode(Frame(batch));
+  batch.places.push_back({7, {15, Phase::allreduce, from_epoch_seconds(5), 14}});
+  batch.places.push_back({8, {{}, {}, from_epoch_seconds(6), 0}});
+  const std::string bytes = encode(Frame(batch));
+  const Batch back = std::get<Batch>(decode(std::string_view(bytes).substr(4)).value());
+  ASSERT_EQ(back.places.size(), 2U);
+  EXPECT_EQ(back.places[0].rank_id, 7U);
+  EXPECT_EQ(back.places[0].now, batch.places[0].now);
+  EXPECT_EQ(back.places[1].now, batch.places[1].now);
+  // A batch of version 1 ends where the list would begin.
+  EXPECT_EQ(bytes.substr(4, without.size() - 4), without.substr(4));
+  for (std::size_t size = without.size() - 4 + 1; size < bytes.size() - 4; ++size)
+    EXPECT_FALSE(decode(std::string_view(bytes).substr(4, size))) << size;
+}
+
 TEST(Wire, WaitsForWholeFrames) {
   const std::string bytes = encode(Frame(sample_batch()));
   FrameReader reader;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::string_view ring_magic = "VETTARNG";
 constexpr std::uint32_t version = 1;
-constexpr std::size_t header_used = 128;
+constexpr std::size_t header_made = 128;  ///< what the maker writes
+constexpr std::size_t header_used = 152;
 constexpr std::uint64_t written_max = std::uint64_t{1} << 62U;
 constexpr std::size_t note_text_max = 92;
 /// A slot whose text is shorter ends its note; a longer one may go on (a slot can end up to three
@@ -35,6 +36,8 @@ enum SlotKind : std::uint32_t { kind_step = 1, kind_note = 2, kind_continuation 
 constexpr std::size_t at_written = 32;
 constexpr std::size_t at_read = 40;
 constexpr std::size_t at_closed = 76;
+constexpr std::size_t at_now = 128;
+constexpr std::size_t now_bytes = 24;
 
 template <typename Number>
 Number get(std::string_view bytes, std::size_t at) {
@@ -60,7 +63,7 @@ std::string bytes_of(Number value) {
 }
 
 std::string encode(const RingHeader& header) {
-  std::string out(header_used, '\0');
+  std::string out(header_made, '\0');
   std::memcpy(out.data(), ring_magic.data(), ring_magic.size());
   put(out, 8, version);
   put(out, 12, static_cast<std::uint32_t>(ring_slot_bytes));
@@ -81,6 +84,18 @@ std::string encode(const RingHeader& header) {
   put(out, 116, header.elastic_restart);
   put(out, 120, header.task);
   return out;
+}
+
+/// Zeros are an older probe's; what makes no sense is a lie or was seen half-written.
+std::optional<RingNow> decode_now(std::string_view bytes) {
+  RingNow now;
+  now.step = get<std::int64_t>(bytes, 0);
+  now.phase = get<std::uint32_t>(bytes, 8);
+  now.wall_ns = get<std::int64_t>(bytes, 16);
+  if (now.wall_ns <= 0 || now.phase > std::tuple_size_v<decltype(RingStep::phases_ns)> ||
+      now.step < -1 || get<std::uint32_t>(bytes, 12) != 0)
+    return std::nullopt;
+  return now;
 }
 
 /// Checks what the maker wrote; everything else in it is the writer's word.
@@ -112,6 +127,7 @@ Result<RingHeader> decode_header(std::string_view bytes) {
   out.slurm_restart = get<std::uint32_t>(bytes, 112);
   out.elastic_restart = get<std::uint32_t>(bytes, 116);
   out.task = get<std::int32_t>(bytes, 120);
+  out.now = decode_now(bytes.substr(at_now, now_bytes));
   return out;
 }
 
@@ -286,6 +302,8 @@ Result<RingContent> RingReader::read(std::uint64_t after, std::size_t slots_max,
   const RingHeader now = VETTA_TRY(header());
   RingContent content;
   content.next = after;
+  content.written = now.written;
+  content.now = now.now;
   if (now.written <= after) return content;  // nothing new (or the writer set it back: a lie)
   std::uint64_t first = after + 1;
   if (now.written - after > slots_) {
@@ -364,6 +382,14 @@ Result<void> RingWriter::write(RingNote note) {
     kind = kind_continuation;
   } while (!rest.empty());
   return {};
+}
+
+Result<void> RingWriter::write(const RingNow& now) {
+  std::string bytes(now_bytes, '\0');
+  put(bytes, 0, now.step);
+  put(bytes, 8, now.phase);
+  put(bytes, 16, now.wall_ns);
+  return pwrite_all(fd_.get(), bytes, at_now);
 }
 
 Result<void> RingWriter::close_ring() {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,16 @@ inline constexpr std::size_t ring_header_bytes = 4096;
 inline constexpr std::size_t ring_slot_bytes = 128;
 inline constexpr std::size_t ring_note_bytes_max = 5980;
 
+/// Where the writer says it is. Its words are not written at once: a reader may see the step of one
+/// place with the phase of another, until it looks again.
+struct RingNow {
+  std::int64_t step = -1;   ///< -1: between steps
+  std::uint32_t phase = 0;  ///< 0: in none, else 1 + index of the phase in RingStep
+  std::int64_t wall_ns = 0;
+
+  friend bool operator==(const RingNow&, const RingNow&) = default;
+};
+
 struct RingHeader {
   std::uint64_t slots = ring_slots_default;
   std::uint64_t rank_id = 0;
@@ -35,6 +46,7 @@ struct RingHeader {
   std::string job_id, step_id;  ///< at most 15 bytes
   std::uint32_t slurm_restart = 0, elastic_restart = 0;
   std::int32_t task = -1;
+  std::optional<RingNow> now;  ///< writer's word; empty: an older probe, or no sense in it
 };
 
 enum class RingNoteKind : std::uint16_t { exception = 1, loop_ended = 2, probe_fault = 3 };
@@ -62,6 +74,8 @@ struct RingContent {
   std::uint64_t overwritten = 0;  ///< slots behind `after` that are gone, in this read
   std::uint64_t damaged = 0;      ///< slots whose checksum or sequence was wrong, in this read
   bool has_more = false;          ///< the limit was reached before `written`
+  std::uint64_t written = 0;      ///< the writer's last complete slot, at this read
+  std::optional<RingNow> now;     ///< as in RingHeader
 };
 
 /// Makes the file under a temporary name, its space allocated (a full disk is an error here, not a
@@ -100,6 +114,7 @@ class RingWriter {
   /// Sets the sequence itself.
   [[nodiscard]] Result<void> write(RingStep step);
   [[nodiscard]] Result<void> write(RingNote note);
+  [[nodiscard]] Result<void> write(const RingNow& now);
   [[nodiscard]] Result<void> close_ring();
 
   [[nodiscard]] std::uint64_t written() const { return written_; }

@@ -91,6 +91,39 @@ TEST_F(Ring, HeaderComesBack) {
   EXPECT_FALSE(header->is_closed);
 }
 
+TEST_F(Ring, WhereTheWriterIsComesBack) {
+  make(16);
+  auto writer = RingWriter::open(path_);
+  const auto reader = RingReader::open(path_);
+  EXPECT_FALSE(reader->header()->now) << "an older probe writes none, and none is not step 0";
+  ASSERT_TRUE(writer->write(step(1)));
+  ASSERT_TRUE(writer->write(RingNow{15, 5, 1'700'000'000'000'000'000}));
+  auto content = reader->read(1, 10);
+  ASSERT_TRUE(content);
+  EXPECT_EQ(content->now, (RingNow{15, 5, 1'700'000'000'000'000'000}));
+  EXPECT_EQ(content->written, 1U);
+  ASSERT_TRUE(writer->write(RingNow{-1, 0, 7}));
+  EXPECT_EQ(reader->header()->now, (RingNow{-1, 0, 7}));
+  ASSERT_TRUE(writer->write(step(2)));
+  EXPECT_TRUE(reader->header()->now) << "marks leave it alone";
+}
+
+TEST_F(Ring, APlaceThatMakesNoSenseIsUnknown) {
+  make(16);
+  auto writer = RingWriter::open(path_);
+  const auto reader = RingReader::open(path_);
+  for (const RingNow& bad : {RingNow{0, 6, 7}, RingNow{-2, 0, 7}, RingNow{0, 0, 0},
+                             RingNow{0, 0, -7}, RingNow{0, 0xffffffff, 7}}) {
+    ASSERT_TRUE(writer->write(bad));
+    EXPECT_FALSE(reader->header()->now);
+    EXPECT_TRUE(reader->read(0, 10)) << "the marks are good all the same";
+  }
+  ASSERT_TRUE(writer->write(RingNow{0, 0, 7}));
+  EXPECT_TRUE(reader->header()->now);
+  patch(140, "x");
+  EXPECT_FALSE(reader->header()->now);
+}
+
 TEST_F(Ring, StepsComeBackInOrderFromAnyPoint) {
   make(16);
   auto writer = RingWriter::open(path_);
