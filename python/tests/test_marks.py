@@ -6,6 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import Optional
+
+import pytest
 
 from .conftest import Program
 
@@ -149,6 +152,95 @@ def test_killed_writer_loses_no_mark(program: Program) -> None:
     ring = program.ring()
     assert [step.step for step in ring.steps] == list(range(100))
     assert not ring.notes and not ring.is_closed
+
+
+STUCK = """
+    import threading, time
+    import vetta_probe as probe
+    def hang():
+        print("there", flush=True)
+        time.sleep(60)
+    def batches(hangs_at=99):
+        for i in range(9):
+            if i == hangs_at: hang()
+            yield i
+    with probe.step(13) as s:
+        with s.phase("forward"): pass
+"""
+
+
+@pytest.mark.parametrize(
+    "code, step, phase",
+    [
+        ("hang()", None, None),
+        ("with probe.phase('data'): hang()", None, "data"),
+        ("with probe.phase('forward'): hang()", None, None),  # of no step: it measures nothing
+        ("next(iter(probe.wrap(batches(0))))", None, "data"),
+        ("it = iter(probe.wrap(batches(1))); next(it); next(it)", None, "data"),
+        ("it = iter(probe.wrap(batches())); next(it); hang()", None, None),
+        ("with probe.step(14): hang()", 14, None),
+        ("with probe.step(14): next(iter(probe.wrap(batches(0))))", 14, "data"),
+        ("with probe.step(14), probe.phase('allreduce'): hang()", 14, "allreduce"),
+        ("with probe.step(14), probe.phase('no such'): hang()", 14, None),
+        ("with probe.step(14), probe.step(15), probe.phase('backward'): hang()", 14, "backward"),
+        ("with probe.step(14), probe.phase('backward'), probe.phase('data'): hang()", 14, "data"),
+        (
+            "with probe.step(14), probe.phase('backward'):\n"
+            "        with probe.phase('allreduce'): pass\n"
+            "        hang()",
+            14,
+            "backward",
+        ),
+        (
+            "with probe.step(14):\n        with probe.phase('optimizer'): pass\n        hang()",
+            14,
+            None,
+        ),
+        (
+            "try:\n        with probe.step(14), probe.phase('forward'): 1 / 0\n"
+            "    except ZeroDivisionError: hang()",
+            None,
+            None,
+        ),
+        (  # a thread that fetches ahead is not where the rank is
+            "threading.Thread(target=lambda: next(iter(probe.wrap(batches(0)))), daemon=True)"
+            ".start()\n    with probe.step(14), probe.phase('allreduce'): time.sleep(60)",
+            14,
+            "allreduce",
+        ),
+    ],
+)
+def test_a_stuck_rank_says_where(
+    program: Program, code: str, step: Optional[int], phase: Optional[str]
+) -> None:
+    before = time.time_ns()
+    process = program.start(STUCK + "    " + code + "\n")
+    assert process.stdout is not None and process.stdout.readline() == "there\n"
+    deadline = time.monotonic() + 10
+    ring = program.ring()
+    while time.monotonic() < deadline and ring.now is not None:
+        if (ring.now.step, ring.now.phase) == (step, phase):
+            break
+        time.sleep(0.01)  # of the two threads the other one may be first
+        ring = program.ring()
+    process.kill()
+    process.communicate()
+    assert ring.now is not None and (ring.now.step, ring.now.phase) == (step, phase)
+    assert before < ring.now.time_real < time.time_ns()
+    assert [mark.step for mark in ring.steps] == [13]
+
+
+def test_a_probe_that_is_off_is_nowhere(program: Program) -> None:
+    program.run(
+        """
+        import os
+        import vetta_probe as probe
+        with probe.step(0): pass
+        with probe.step(1 << 70): pass  # no number of 64 bits: a fault
+        os._exit(0)
+        """
+    )
+    assert program.ring().now is None
 
 
 def test_full_ring_keeps_the_newest(program: Program) -> None:

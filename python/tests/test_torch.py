@@ -9,6 +9,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Dict, List
 
@@ -311,3 +312,35 @@ def test_ddp_phases_against_the_programs_own_clock(tmp_path: Path) -> None:
     assert median_ms(1, "allreduce") < 0.5 * median_ms(0, "allreduce")
     durations = [statistics.median(s.duration for s in ring.steps[5:]) for ring in rings]
     assert durations[0] == pytest.approx(durations[1], rel=0.1)
+
+
+def test_a_stuck_rank_and_those_that_wait_for_it(tmp_path: Path) -> None:
+    script = tmp_path / "ddp.py"
+    stuck = "if step == 20 and rank == 1: time.sleep(1000)\n    x = next(batches)"
+    script.write_text(DDP.replace("x = next(batches)", stuck))
+    settings = {"VETTA_RING_DIR": str(tmp_path / "rings"), "PYTHONPATH": INJECT}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(tmp_path / "meeting")],
+            env=clean_environment(
+                RANK=str(rank), WORLD_SIZE="2", OMP_NUM_THREADS="1", VETTA_PROBE="1", **settings
+            ),
+            stdout=subprocess.DEVNULL,
+        )
+        for rank in range(2)
+    ]
+    program = Program(tmp_path)
+    places: List[object] = []
+    deadline = time.monotonic() + 120
+    wanted: List[object] = [(20, "allreduce"), (20, None)]
+    try:
+        while places != wanted and time.monotonic() < deadline:
+            time.sleep(0.2)
+            if len(list((tmp_path / "rings").glob("*.ring"))) == 2:
+                now = [ring.now for ring in program.all_rings()]
+                places = [(place.step, place.phase) if place else None for place in now]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    assert places == wanted  # the wait within DDP's backward pass is known as such

@@ -21,6 +21,10 @@ class FakeRecorder:
 
     def __init__(self) -> None:
         self.marks: List[Dict[str, Any]] = []
+        self.place: Any = None
+
+    def show(self, step: int, phase: int, real: int) -> None:
+        self.place = (step, PHASES[phase - 1] if phase else "", real - 10**6)
 
     def is_ready(self) -> bool:
         return True
@@ -107,6 +111,49 @@ def test_plain_loop(loop: Loop) -> None:
         assert mark["real"] == mark["start"] + 10**6
     starts = [mark["start"] + mark["duration"] for mark in loop.marks[:-1]]
     assert starts == [mark["start"] for mark in loop.marks[1:]]  # no time falls between two steps
+
+
+def test_where_the_rank_is(loop: Loop) -> None:
+    def place() -> Any:
+        step, phase, since = loop.recorder.place
+        assert since <= loop.now
+        return step, phase
+
+    for step in range(4):
+        token = loop.tracker.data_begin(TRAIN)
+        assert place() == (step, "data")
+        loop.tracker.data_end(token, 4, False)
+        assert place() == (step, "")
+        token = loop.tracker.forward_begin()
+        assert place() == (step, "forward")
+        loop.collective()  # the buffers of a DDP module
+        assert place() == (step, "forward")
+        loop.tracker.forward_end(token)
+        token = loop.tracker.backward_begin()
+        assert place() == (step, "backward")
+        loop.tracker.gradients_ready()
+        assert place() == (step, "allreduce")
+        loop.tracker.backward_end(token, 1.0)
+        assert place() == (step, "")
+        token = loop.tracker.collective_begin()
+        assert place() == (step, "allreduce")
+        loop.tracker.collective_end(token)
+        token = loop.tracker.optimizer_begin()
+        assert place() == (step, "optimizer")
+        loop.tracker.optimizer_end(token, A)
+        assert place() == (step + 1, "")  # a step begins where the one before ended
+    loop.tracker.gradients_ready()  # late, from another thread
+    assert place() == (4, "")
+
+
+def test_marks_by_hand_say_where_the_rank_is(loop: Loop) -> None:
+    token = loop.tracker.backward_begin()
+    loop.recorder.is_hand = True
+    before = loop.recorder.place
+    loop.tracker.gradients_ready()
+    loop.collective()
+    assert loop.recorder.place == before
+    loop.tracker.backward_end(token, 1.0)
 
 
 def test_first_two_iterations_are_held_back_and_flushed(loop: Loop) -> None:

@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, Iterable, Iterator, List, Optional, Type, TypeVar, Union
 
 from ._recorder import recorder as _recorder
-from ._ring import MISSING, PHASES, SOURCE_HAND
+from ._ring import BETWEEN_STEPS, MISSING, PHASES, SOURCE_HAND
 
 __all__ = ["Phase", "Step", "end", "loss", "phase", "step", "wrap"]
 __version__ = "0.1.0"
@@ -74,10 +74,12 @@ class Step:
                 self._outer = local.step
                 return local.step  # type: ignore[no-any-return]
             local.step = self
+            local.is_stepping = True
             if _recorder._ring is None:
                 _recorder.seek(SOURCE_HAND)
             self._start = now = _monotonic_ns()
             self._real = _time_ns()
+            _recorder.show(self.number, 0, self._real)
             if local.data_ns >= 0:
                 self._start = local.data_start
                 self._real -= now - local.data_start
@@ -113,6 +115,7 @@ class Step:
                         SOURCE_HAND,
                     )
                 )
+            _recorder.show(BETWEEN_STEPS, 0, _time_ns())
         except Exception as error:
             _recorder.fault(error)
 
@@ -150,6 +153,9 @@ class Phase:
                 phases[index] = 0
             step._phase = index
             step._since = now
+            _recorder.show(step.number, index + 1, _time_ns())
+        elif step is None and index == _DATA:
+            _show_data()
         return self
 
     def __exit__(
@@ -165,8 +171,11 @@ class Phase:
                 step._phases[index] += now - step._since
                 step._phase = self._outer
                 step._since = now
-        elif index == _DATA and kind is None:
-            _data_before_step(self._start, now)
+                _recorder.show(step.number, self._outer + 1, _time_ns())
+        elif index == _DATA:
+            if kind is None:
+                _data_before_step(self._start, now)
+            _show_back()
 
 
 class _NoPhase(Phase):
@@ -258,12 +267,20 @@ class _Wrapped:
 
     def __iter__(self) -> Iterator[Any]:
         start = _monotonic_ns()
-        iterator = iter(self._vetta_loader)
+        _show_data()
+        try:
+            iterator = iter(self._vetta_loader)
+        finally:
+            _show_back()
         return _TimedIterator(iterator, _monotonic_ns() - start)
 
     def __next__(self) -> Any:
         start = _monotonic_ns()
-        item = next(self._vetta_loader)
+        _show_data()
+        try:
+            item = next(self._vetta_loader)
+        finally:
+            _show_back()
         _data_before_step(start, _monotonic_ns())
         return item
 
@@ -296,12 +313,43 @@ class _TimedIterator:
     def __next__(self) -> Any:
         start = _monotonic_ns() - self._start_up
         self._start_up = 0
-        item = next(self._iterator)
+        _show_data()
+        try:
+            item = next(self._iterator)
+        finally:
+            _show_back()
         _data_before_step(start, _monotonic_ns())
         return item
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_iterator"], name)
+
+
+def _show_data() -> None:
+    """This thread waits for data now. A thread that takes no steps (it fetches ahead) is not where
+    the rank is."""
+    try:
+        local = _recorder.local
+        current = local.step
+        if current is not None:
+            _recorder.show(current.number, _DATA + 1, _time_ns())
+        elif local.is_stepping:
+            _recorder.show(BETWEEN_STEPS, _DATA + 1, _time_ns())
+    except Exception as error:
+        _recorder.fault(error)
+
+
+def _show_back() -> None:
+    """And now it is where it was before."""
+    try:
+        local = _recorder.local
+        current = local.step
+        if current is not None:
+            _recorder.show(current.number, current._phase + 1, _time_ns())
+        elif local.is_stepping:
+            _recorder.show(BETWEEN_STEPS, 0, _time_ns())
+    except Exception as error:
+        _recorder.fault(error)
 
 
 def _data_before_step(start: int, end_ns: int) -> None:

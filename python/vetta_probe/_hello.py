@@ -40,6 +40,11 @@ class Link:
     def is_possible(self) -> bool:
         return bool(self._socket_path or self._ring_dir)
 
+    @property
+    def is_asking(self) -> bool:
+        """A hello was sent, and its answer has not been taken."""
+        return self._socket is not None
+
     def begin(self, who: Identity, source: str) -> Optional[RingWriter]:
         """Start a try if one is due. Returns the ring when a folder gives it at once."""
         now = time.monotonic()

@@ -50,6 +50,7 @@ class PerThread(threading.local):
     step: Any = None
     data_start = 0
     data_ns = -1
+    is_stepping = False  # it has begun a step: what it does between two is where the rank is
 
 
 class Recorder:
@@ -188,6 +189,24 @@ class Recorder:
         self.marks += 1
         self._is_told = self._is_broken = False
 
+    def show(self, step: int, phase: int, real_ns: int) -> None:
+        """Where the rank is from now on (`RingWriter.show`). Never raises."""
+        if self.is_off:
+            return
+        ring = self._ring
+        try:
+            if ring is None:
+                link = self._link
+                if link is None or not link.is_asking:
+                    return
+                self.seek(SOURCE_HAND)  # the answer may have come within the first step
+                ring = self._ring
+            if ring is not None and self._alive[0]:
+                ring.show(step, phase, real_ns)
+        except Exception as error:
+            if ring is self._ring:  # else another thread let it go meanwhile
+                self.fault(error)
+
     def step_broken(self) -> None:
         self._is_broken = True
 
@@ -215,6 +234,7 @@ class Recorder:
         try:
             if self._ring is not None and self._lock.acquire(False):
                 try:
+                    self._ring.show(0, 0, 0)  # not known from now on
                     self._ring.write_note(NOTE_FAULT, exception_text(error))
                 finally:
                     self._lock.release()

@@ -36,10 +36,13 @@ WRITER_HEADER = struct.Struct("<iiii")  # at 48: pid, rank, local_rank, world_si
 JOB_HEADER = struct.Struct(
     "<QII16s16sIIi"
 )  # at 64: start_ticks, uid, closed, job, step, restart, elastic, task
+NOW = struct.Struct("<qIIq")  # at 128: step, phase, zero, CLOCK_REALTIME of entering it
 STEP_BODY = struct.Struct("<QqqqqqqqqqddI12x")  # at 16 of a slot
 NOTE_BODY = struct.Struct("<QHHq92s")  # at 16 of a slot: 20 + 92 bytes
 SLOT_HEAD = struct.Struct("<QII")  # sequence, kind, crc
 
+NOW_AT = 128
+BETWEEN_STEPS = -1
 _WRITTEN, _READ = 4, 5  # indices of the header's u64
 _CLOSED = 19  # index of the header's u32
 _ELASTIC = 29
@@ -164,6 +167,12 @@ class RingWriter:
         self._bytes[at : at + SLOT_BYTES] = slot
         self._u64[_WRITTEN] = sequence
         self.sequence = sequence
+
+    def show(self, step: int, phase: int, real_ns: int, _pack: Any = NOW.pack_into) -> None:
+        """Where the rank is from now on: in this step (or BETWEEN_STEPS) and in this phase (0: in
+        none, else 1 + its index in PHASES). A reader may see it half-written, until it looks
+        again."""
+        _pack(self._map, NOW_AT, step, phase, 0, real_ns)
 
     def write_note(self, kind: int, text: str, real_ns: int = 0) -> None:
         """A note and its continuations. `written` moves once, so that a reader sees the note whole

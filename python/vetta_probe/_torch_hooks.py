@@ -344,6 +344,8 @@ class LastGradients:
         self._handles: Dict[int, Any] = {}
         self._passes = 0
         self._scores: Dict[int, int] = {}
+        self._ready = 0  # of the pass that is under way, once learning is over
+        self._pass = 0
 
     def watch(self, module: Any, undo: List[Callable[[], None]]) -> None:
         parameters = [p for p in module.parameters() if p.requires_grad][:WATCHED_MAX]
@@ -363,9 +365,18 @@ class LastGradients:
             tracker.last_gradient = now = time.monotonic_ns()
             if self._passes < LEARNING_PASSES:
                 self._learn(index, now)
+            else:
+                self._count_ready()
 
         marked: Callable[[Any], None] = self._unserializable(ready)
         return marked
+
+    def _count_ready(self) -> None:
+        if self._pass != self._tracker.passes:
+            self._pass, self._ready = self._tracker.passes, 0
+        self._ready += 1
+        if self._ready == len(self._handles):
+            self._tracker.gradients_ready()
 
     def _learn(self, index: int, now: int) -> None:
         if any(

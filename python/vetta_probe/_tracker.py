@@ -87,6 +87,7 @@ class Tracker:
         self._forward_depth = 0
         self._forward_end = 0  # of a forward that may go on until the backward pass; 0 if none does
         self.last_gradient = 0
+        self.passes = 0  # backward passes begun
         self._fetched_by = 0
         self._stepped: List[int] = []  # optimizers of the iteration that is held back
         self._held: Optional[Tuple[Span, int]] = None  # and what it measured, until when
@@ -117,6 +118,7 @@ class Tracker:
             self._gap += now - self._gap_since
         self._stack.append(phase)
         self._since = now
+        self._show(phase)
         return depth
 
     def _end(self, depth: int, now: int) -> None:
@@ -127,6 +129,12 @@ class Tracker:
             self._span.add(self._stack[-1], now - self._since)
         del self._stack[depth:]
         self._since = self._gap_since = now
+        self._show(self._stack[-1] if self._stack else MISSING)
+
+    def _show(self, phase: int) -> None:
+        """Tell where the rank is from now on: in the step that has not been given out yet."""
+        number = self.steps if self._held is None else self.steps + 1
+        self.recorder.show(number, phase + 1, self._wall())
 
     def _settle_forward(self, now: int) -> None:
         """A forward that has returned ends where it returned, unless a backward pass comes next."""
@@ -206,7 +214,15 @@ class Tracker:
         if self._gap > 0:
             self._gap = 0
         self.last_gradient = 0
+        self.passes += 1
         return token
+
+    def gradients_ready(self) -> None:
+        """The rank's own part of a backward pass is over: what follows is the others'. May come
+        from a thread of the framework, while the training thread waits in the pass."""
+        recorder = self.recorder
+        if self._stack[-1:] == [BACKWARD] and not recorder.is_hand:
+            self._show(ALLREDUCE)
 
     def backward_end(self, token: int, loss: float) -> None:
         if token < 0:
@@ -250,6 +266,7 @@ class Tracker:
         self._optimizer_depth = max(0, self._optimizer_depth - 1)
         if is_done and self._optimizer_depth == 0:
             self._iteration_may_end(optimizer, now)
+            self._show(self._stack[-1] if self._stack else MISSING)
 
     def _has_trained(self) -> bool:
         return self.steps > 0 or (self._span is not None and self._span.backwards > 0)

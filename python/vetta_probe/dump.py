@@ -25,6 +25,8 @@ from ._ring import (
     MAGIC,
     MAKER_HEADER,
     NOTE_BODY,
+    NOW,
+    NOW_AT,
     PHASES,
     SLOT_BYTES,
     SLOT_HEAD,
@@ -62,6 +64,15 @@ class Note:
 
 
 @dataclass
+class Now:
+    """Where the writer is: in no step (None) is between two of them."""
+
+    step: Optional[int]
+    phase: Optional[str]
+    time_real: int
+
+
+@dataclass
 class Ring:
     rank_id: int
     slots: int
@@ -79,6 +90,7 @@ class Ring:
     slurm_restart: int
     elastic_restart: int
     task: int
+    now: Optional[Now] = None  # None: the writer does not say
     steps: List[Step] = field(default_factory=list)
     notes: List[Note] = field(default_factory=list)
     torn: int = 0
@@ -119,9 +131,17 @@ def parse_ring(data: bytes) -> Ring:
         slurm_restart=restart,
         elastic_restart=elastic,
         task=task,
+        now=_now(data),
     )
     _read_slots(ring, data)
     return ring
+
+
+def _now(data: bytes) -> Optional[Now]:
+    step, phase, zero, real = NOW.unpack_from(data, NOW_AT)
+    if real <= 0 or zero != 0 or phase > len(PHASES) or step < -1:
+        return None  # an older probe's, or half-written
+    return Now(step if step >= 0 else None, PHASES[phase - 1] if phase else None, real)
 
 
 def _read_slots(ring: Ring, data: bytes) -> None:
@@ -165,6 +185,7 @@ def _step(slot: bytes) -> Step:
 
 def _as_json(ring: Ring) -> Dict[str, Any]:
     whole: Dict[str, Any] = dict(vars(ring))
+    whole["now"] = None if ring.now is None else vars(ring.now)
     whole["steps"] = [vars(step) for step in ring.steps]
     whole["notes"] = [vars(note) for note in ring.notes]
     return whole
@@ -191,6 +212,9 @@ def _print_table(path: str, ring: Ring) -> None:
         "written %d, acknowledged %d, overwritten %d, torn %d"
         % (ring.written, ring.read, ring.overwritten, ring.torn)
     )
+    if ring.now is not None:
+        where = "between steps" if ring.now.step is None else "in step %d" % ring.now.step
+        print("now %s, %s" % (where, ring.now.phase or "in no phase"))
     print(
         "%8s %12s" % ("step", "ms") + "".join(" %10s" % name for name in PHASES) + " %10s" % "loss"
     )
