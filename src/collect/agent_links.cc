@@ -40,6 +40,7 @@ void shift(model::Batch& batch, Duration by) {
     for (model::RankSample& sample : samples.samples) shift(sample.time, by);
   for (model::NodeSample& sample : batch.node_samples) shift(sample.time, by);
   for (model::Event& event : batch.events) shift(event.time, by);
+  for (model::RankPlace& place : batch.places) shift(place.now.since, by);
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ void Agent::received(Link& link, const model::Frame& frame) {
     link.is_welcome = true;
     link.pings = 0;
     link.uplink->praise();
-    link.delivery.connected();
+    link.delivery.connected(welcome->protocol);
     ping(link);
   } else if (const auto* answer = std::get_if<model::Ping>(&frame)) {
     link.clock.add(answer->sent, answer->server_wall, now());

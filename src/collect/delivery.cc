@@ -14,6 +14,8 @@ constexpr int unplaced_backoff_max = 5;  // 2^4 = 16 s
 /// And with few marks until it is placed.
 constexpr std::size_t slots_unplaced = 64;
 constexpr std::size_t slots_a_rank = 1024;
+/// A place from before its rank's start (less what clocks may have been set by) is none.
+constexpr Duration clock_step_max = std::chrono::minutes(1);
 constexpr std::int64_t duration_max_ns = std::int64_t{7} * 24 * 3600 * 1'000'000'000;
 
 std::string_view last_line(std::string_view text) {
@@ -65,6 +67,19 @@ std::optional<model::Mark> mark_of(const sys::RingStep& step) {
   return mark;
 }
 
+std::optional<model::RankNow> place_of(const RankState& state, const sys::RingContent& content) {
+  if (!content.now) return std::nullopt;
+  const sys::RingNow& said = *content.now;
+  model::RankNow place;
+  if (said.step >= 0) place.step = said.step;
+  if (said.phase > model::phase_count) return std::nullopt;
+  if (said.phase > 0) place.phase = static_cast<model::Phase>(said.phase - 1);
+  place.since = from_epoch_nanoseconds(said.wall_ns);
+  place.after = content.written;
+  if (place.since + clock_step_max < state.rank.start) return std::nullopt;
+  return place;
+}
+
 Delivery::Cursor& Delivery::cursor(std::uint64_t rank_id) {
   const auto [it, is_new] = cursors_.try_emplace(rank_id);
   if (is_new) {
@@ -73,7 +88,8 @@ Delivery::Cursor& Delivery::cursor(std::uint64_t rank_id) {
   return it->second;
 }
 
-void Delivery::connected() {
+void Delivery::connected(std::uint16_t protocol) {
+  takes_places_ = protocol >= model::protocol_of_places;
   for (auto& [id, cursor] : cursors_) {
     cursor.revision_sent = 0;
     cursor.not_before = {};
@@ -84,6 +100,7 @@ void Delivery::disconnected() {
   for (auto& [id, cursor] : cursors_) {
     cursor.marks_sent = cursor.marks_acknowledged;
     cursor.is_end_sent = cursor.is_end_acknowledged;
+    cursor.place_sent = cursor.place_acknowledged;
     cursor.revision_sent = 0;
   }
   for (auto it = in_flight_.rbegin(); it != in_flight_.rend(); ++it)
@@ -147,7 +164,30 @@ std::optional<model::Batch> Delivery::next(Duration monotonic, bool with_marks) 
   return batch;
 }
 
-bool Delivery::add_marks(const RankState& state, Cursor& cursor, model::Batch& batch, Part& part) {
+void Delivery::add_place(const RankState& state, Cursor& cursor, const sys::RingContent& content,
+                         Duration monotonic, model::Batch& batch, Part& part) {
+  const auto place = place_of(state, content);
+  if (content.written != cursor.written) {
+    cursor.written = content.written;
+    cursor.quiet_since = monotonic;
+  }
+  if (!place || !takes_places_) return;
+  if (place == cursor.place_sent) return;
+  // One long step (a checkpoint) does not make the rank a slow one.
+  const Duration step = std::ranges::min(cursor.last_steps);
+  const Duration pace = std::clamp(5 * step, place_after_min, place_after_max);
+  // Told before, in this same silence: true no longer, and no mark will say so.
+  const bool is_told = cursor.place_sent && cursor.place_sent->after == place->after;
+  const bool is_due = monotonic - (is_told ? cursor.place_sent_at : cursor.quiet_since) >= pace;
+  const bool is_last = state.is_ended() && (place->step || place->phase);
+  if (!is_due && !is_last) return;
+  batch.places.push_back({state.rank.rank_id, *place});
+  cursor.place_sent = part.place = place;
+  cursor.place_sent_at = monotonic;
+}
+
+bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monotonic,
+                         model::Batch& batch, Part& part) {
   const std::uint64_t id = state.rank.rank_id;
   const std::size_t slots =
       std::min(slots_left_, cursor.times_unplaced > 0 ? slots_unplaced : slots_a_rank);
@@ -170,6 +210,8 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, model::Batch& b
       else
         ++cursor.overwritten;
     }
+    for (const model::Mark& mark : marks.marks)
+      cursor.last_steps = {cursor.last_steps[1], mark.duration};
     marks.overwritten = cursor.overwritten;
     for (const sys::RingNote& note : content->notes)
       if (auto event = event_of(state, note)) batch.events.push_back(std::move(*event));
@@ -177,6 +219,7 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, model::Batch& b
     cursor.marks_sent = content->next;
     part.marks_to = content->next;
   }
+  if (!content->has_more) add_place(state, cursor, *content, monotonic, batch, part);
   return !content->has_more;
 }
 
@@ -185,12 +228,14 @@ void Delivery::add_rank(const RankState& state, Duration monotonic, bool with_ma
   Cursor& cursor = this->cursor(state.rank.rank_id);
   if (cursor.is_end_acknowledged && cursor.revision_done == state.revision) return;
   if (monotonic < cursor.not_before) return;
-  Part part{state.rank.rank_id, state.revision, 0, false};
+  Part part{.rank_id = state.rank.rank_id, .revision = state.revision};
   const bool is_news = cursor.revision_sent != state.revision;
   bool is_all = true;
-  if (with_marks || state.is_ended()) is_all = add_marks(state, cursor, batch, part);
+  if (with_marks || state.is_ended()) {
+    is_all = add_marks(state, cursor, monotonic, batch, part);
+  }
   const bool ends = state.is_ended() && is_all && (!cursor.is_end_sent || is_news);
-  if (!is_news && part.marks_to == 0 && !ends) return;
+  if (!is_news && part.marks_to == 0 && !part.place && !ends) return;
   if (is_news) {
     batch.ranks.push_back(state.rank);
     cursor.revision_sent = state.revision;
@@ -210,6 +255,7 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
   if (!is_unplaced) {
     cursor.times_unplaced = 0;
     cursor.marks_acknowledged = std::max(cursor.marks_acknowledged, part.marks_to);
+    if (part.place) cursor.place_acknowledged = part.place;
     if (part.has_end) {
       cursor.is_end_acknowledged = true;
       cursor.revision_done = part.revision;
@@ -221,6 +267,7 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
       monotonic + std::chrono::seconds(1U << static_cast<unsigned>(cursor.times_unplaced - 1));
   cursor.marks_sent = cursor.marks_acknowledged;
   cursor.is_end_sent = cursor.is_end_acknowledged;
+  cursor.place_sent = cursor.place_acknowledged;
   cursor.revision_sent = 0;
 }
 

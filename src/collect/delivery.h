@@ -7,6 +7,7 @@
 // a new one (they carry their own sequence). A number is never used for other content.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -24,11 +25,16 @@ class Delivery {
  public:
   static constexpr std::size_t in_flight_max = 8;
   static constexpr std::size_t slots_a_batch = 4096;  ///< half a MiB of marks and notes
+  /// A place is told when its rank has marked nothing for five of its steps, within these bounds,
+  /// and again as often where it changes: a rank that steps as it did tells none.
+  static constexpr Duration place_after_min = std::chrono::seconds(10);
+  static constexpr Duration place_after_max = std::chrono::seconds(60);
 
   Delivery(std::uint64_t agent_id, const RankTable& ranks, const Rings& rings, const Spool& spool)
       : agent_id_(agent_id), ranks_(ranks), rings_(rings), spool_(spool) {}
 
-  void connected();
+  /// `protocol`: of vettad; where it knows no places, none are sent.
+  void connected(std::uint16_t protocol = model::protocol_version);
   /// Everything that is not acknowledged goes back.
   void disconnected();
 
@@ -64,6 +70,11 @@ class Delivery {
     bool is_end_sent = false, is_end_acknowledged = false;
     int times_unplaced = 0;
     Duration not_before{};
+    std::uint64_t written = 0;  ///< by the ring's writer, and since when it has written no more
+    Duration quiet_since{};
+    std::array<Duration, 2> last_steps{};
+    std::optional<model::RankNow> place_sent, place_acknowledged;
+    Duration place_sent_at{};
   };
 
   struct Part {
@@ -71,6 +82,7 @@ class Delivery {
     std::uint64_t revision = 0;
     std::uint64_t marks_to = 0;
     bool has_end = false;
+    std::optional<model::RankNow> place{};
   };
 
   struct InFlight {
@@ -83,7 +95,10 @@ class Delivery {
   [[nodiscard]] std::optional<model::Batch> next_item();
   void add_rank(const RankState& state, Duration monotonic, bool with_marks, model::Batch& batch,
                 InFlight& flight);
-  bool add_marks(const RankState& state, Cursor& cursor, model::Batch& batch, Part& part);
+  bool add_marks(const RankState& state, Cursor& cursor, Duration monotonic, model::Batch& batch,
+                 Part& part);
+  void add_place(const RankState& state, Cursor& cursor, const sys::RingContent& content,
+                 Duration monotonic, model::Batch& batch, Part& part);
   void settle(const Part& part, bool is_unplaced, Duration monotonic);
 
   std::uint64_t agent_id_;
@@ -98,6 +113,7 @@ class Delivery {
   std::uint64_t dropped_ = 0;
   std::size_t slots_left_ = 0;
   bool has_backlog_ = false;
+  bool takes_places_ = true;
 };
 
 /// A note of a ring as the event that vettad keeps.
@@ -105,5 +121,8 @@ class Delivery {
                                                    const sys::RingNote& note);
 /// A step of a ring as a mark; nothing where its figures cannot be.
 [[nodiscard]] std::optional<model::Mark> mark_of(const sys::RingStep& step);
+/// Where the ring's writer says that it is; nothing where that cannot be.
+[[nodiscard]] std::optional<model::RankNow> place_of(const RankState& state,
+                                                     const sys::RingContent& content);
 
 }  // namespace vetta::collect

@@ -49,6 +49,21 @@ class Deliver : public testing::Test {
     }
   }
 
+  void place(std::uint64_t id, std::int64_t step, std::uint32_t phase, std::int64_t wall_ns = 9) {
+    auto writer = sys::RingWriter::open(rings_->path(id)).value();
+    ASSERT_TRUE(writer.write(sys::RingNow{step, phase, wall_ns}));
+  }
+
+  /// The places of the next batch, which is acknowledged.
+  std::vector<model::RankNow> places(Duration monotonic) {
+    std::vector<model::RankNow> out;
+    const auto batch = delivery_->next(monotonic, true);
+    if (!batch) return out;
+    for (const model::RankPlace& place : batch->places) out.push_back(place.now);
+    delivery_->acknowledge({batch->sequence, {}}, monotonic);
+    return out;
+  }
+
   void put_item() {
     SpoolItem item;
     item.node_samples.emplace_back();
@@ -214,6 +229,114 @@ TEST_F(Deliver, StartsFromWhatTheRingHasAcknowledged) {
   const auto batch = delivery_->next(0s, true);
   ASSERT_TRUE(batch);
   EXPECT_EQ(sequences(*batch), (std::vector<std::uint64_t>{4, 5}));
+}
+
+TEST_F(Deliver, APlaceIsToldOnceItsRankStaysThere) {
+  const std::uint64_t id = add_rank();
+  write(id, 3);
+  place(id, 3, 5, 1'000);
+  EXPECT_TRUE(places(100s).empty()) << "it has just marked a step";
+  EXPECT_TRUE(places(105s).empty());
+  const auto told = places(110s);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0],
+            (model::RankNow{3, model::Phase::allreduce, from_epoch_nanoseconds(1'000), 3}));
+  EXPECT_FALSE(delivery_->next(200s, true)) << "nothing new";
+  place(id, -1, 0);
+  const auto moved = places(210s);
+  ASSERT_EQ(moved.size(), 1U) << "what was told is true no longer, and no mark says so";
+  EXPECT_FALSE(moved[0].step || moved[0].phase);
+  place(id, 4, 2);
+  EXPECT_TRUE(places(215s).empty()) << "not again so soon";
+  EXPECT_EQ(places(220s).size(), 1U);
+  write(id, 1);
+  place(id, 5, 1);
+  EXPECT_TRUE(places(300s).empty()) << "a mark makes the place before it old";
+  EXPECT_EQ(places(310s).size(), 1U);
+}
+
+TEST_F(Deliver, ARankThatStepsTellsNoPlace) {
+  const std::uint64_t id = add_rank();
+  for (int second = 0; second < 100; second += 5) {
+    write(id, 1);
+    place(id, second, 2);
+    EXPECT_TRUE(places(std::chrono::seconds(second)).empty());
+  }
+}
+
+TEST_F(Deliver, LongStepsMakeLateNews) {
+  const std::uint64_t id = add_rank();
+  auto writer = sys::RingWriter::open(rings_->path(id)).value();
+  for (const std::int64_t seconds : {20, 3, 4000}) {  // the last one was a checkpoint
+    sys::RingStep step;
+    step.duration_ns = seconds * 1'000'000'000;
+    ASSERT_TRUE(writer.write(step));
+  }
+  place(id, 3, 1);
+  EXPECT_TRUE(places(0s).empty());
+  EXPECT_TRUE(places(14s).empty());
+  EXPECT_EQ(places(15s).size(), 1U);
+  sys::RingStep step;
+  step.duration_ns = std::int64_t{4000} * 1'000'000'000;
+  ASSERT_TRUE(writer.write(step));
+  place(id, 4, 1);
+  EXPECT_TRUE(places(100s).empty());
+  EXPECT_TRUE(places(159s).empty());
+  EXPECT_EQ(places(160s).size(), 1U) << "a minute is the longest";
+}
+
+TEST_F(Deliver, TheEndTellsWhereItEnded) {
+  const std::uint64_t id = add_rank();
+  const std::uint64_t between = add_rank();
+  write(id, 1);
+  place(id, 1, 3);
+  place(between, -1, 0);
+  for (const std::uint64_t each : {id, between})
+    table_.end(*table_.find(each), from_epoch_seconds(5), {}, 9);
+  const auto batch = delivery_->next(0s, false);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->ends.size(), 2U);
+  ASSERT_EQ(batch->places.size(), 1U) << "between steps is where a rank ends in peace";
+  EXPECT_EQ(batch->places[0].rank_id, id);
+  EXPECT_EQ(batch->places[0].now.phase, model::Phase::backward);
+}
+
+TEST_F(Deliver, APlaceThatABreakTookIsToldAgain) {
+  const std::uint64_t id = add_rank();
+  place(id, 0, 5);
+  EXPECT_TRUE(places(0s).empty());
+  const auto lost = delivery_->next(10s, true);
+  ASSERT_TRUE(lost && lost->places.size() == 1U);
+  delivery_->disconnected();
+  delivery_->connected();
+  const auto again = delivery_->next(11s, true);
+  ASSERT_TRUE(again && again->places.size() == 1U);
+  delivery_->acknowledge({again->sequence, {id}}, 11s);  // its job is not known yet
+  const auto third = delivery_->next(13s, true);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->places.size(), 1U);
+}
+
+TEST_F(Deliver, AnOlderVettadGetsNoPlaces) {
+  const std::uint64_t id = add_rank();
+  place(id, 0, 5);
+  delivery_->connected(1);
+  EXPECT_TRUE(places(0s).empty());
+  EXPECT_TRUE(places(100s).empty());
+  table_.end(*table_.find(id), from_epoch_seconds(5), 1, {});
+  EXPECT_TRUE(places(101s).empty());
+}
+
+TEST(PlaceOf, RefusesWhatCannotBe) {
+  RankState state;
+  state.rank.start = from_epoch_seconds(1'000);
+  sys::RingContent content;
+  EXPECT_FALSE(place_of(state, content)) << "an older probe's";
+  content.now = sys::RingNow{3, 1, std::int64_t{1'000} * 1'000'000'000};
+  ASSERT_TRUE(place_of(state, content));
+  EXPECT_EQ(place_of(state, content)->phase, model::Phase::data);
+  content.now->wall_ns = std::int64_t{900} * 1'000'000'000;
+  EXPECT_FALSE(place_of(state, content)) << "before the rank began";
 }
 
 TEST(MarkOf, RefusesWhatCannotBe) {

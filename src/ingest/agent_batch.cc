@@ -32,6 +32,7 @@ model::Batch part_of(const model::Batch& batch, std::uint64_t rank_id) {
   copy(batch.ranks, out.ranks);
   copy(batch.ends, out.ends);
   copy(batch.rank_samples, out.rank_samples);
+  copy(batch.places, out.places);
   return out;
 }
 
@@ -41,6 +42,7 @@ std::set<std::uint64_t> ranks_of(const model::Batch& batch) {
   for (const auto& end : batch.ends) out.insert(end.rank_id);
   for (const auto& marks : batch.marks) out.insert(marks.rank_id);
   for (const auto& samples : batch.rank_samples) out.insert(samples.rank_id);
+  for (const auto& place : batch.places) out.insert(place.rank_id);
   return out;
 }
 
@@ -109,6 +111,15 @@ Result<void> Ingest::State::apply_ends(records::Writer& writer, const std::strin
   return {};
 }
 
+Result<void> Ingest::State::apply_places(records::Writer& writer,
+                                         std::span<const model::RankPlace> places) {
+  for (const auto& [rank_id, now] : places) {
+    if (now.phase && static_cast<std::size_t>(*now.phase) >= model::phase_count) continue;
+    VETTA_TRY(writer.set_now(rank_id, now));
+  }
+  return {};
+}
+
 Result<void> Ingest::State::keep_unplaced(records::Writer& writer, const model::Hello& agent,
                                           const model::Batch& batch,
                                           const std::set<std::uint64_t>& unplaced) {
@@ -131,6 +142,7 @@ Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::He
                                         const std::set<std::uint64_t>& unplaced) {
   VETTA_TRY(keep_unplaced(writer, agent, batch, unplaced));
   VETTA_TRY(apply_ends(writer, agent.cluster, batch.ends));
+  VETTA_TRY(apply_places(writer, batch.places));
   for (const auto& marks : batch.marks)
     if (marks.overwritten > 0) VETTA_TRY(writer.set_overwritten(marks.rank_id, marks.overwritten));
   for (auto event : batch.events) {
@@ -234,7 +246,10 @@ Result<void> Ingest::State::settle_frame(const records::Unplaced& unplaced, Take
   if (batch != nullptr) VETTA_TRY(append_files(*batch, taken));
   return write(
       [&](records::Writer& writer) -> Result<void> {
-        if (batch != nullptr) VETTA_TRY(apply_ends(writer, unplaced.cluster, batch->ends));
+        if (batch != nullptr) {
+          VETTA_TRY(apply_ends(writer, unplaced.cluster, batch->ends));
+          VETTA_TRY(apply_places(writer, batch->places));
+        }
         return writer.remove_unplaced(unplaced.id);
       },
       taken);

@@ -160,6 +160,40 @@ TEST_F(IngestTest, ARankOfAnUnknownJobWaitsAndLosesNothing) {
   EXPECT_TRUE(stand_.records->read()->unplaced("alps")->empty());
 }
 
+TEST_F(IngestTest, WhereARankIsIsKeptAndNeverTurnsBack) {
+  const auto now_of = [&] { return stand_.records->read()->rank(7).value().value().now; };
+  auto b = batch(1);
+  b.ranks = {rank(7, 1)};
+  b.places = {{7, {15, model::Phase::data, at(20), 14}}};
+  const auto ack = stand_.ingest->take(hello(), b).value();
+  EXPECT_EQ(ack.unplaced, std::vector<std::uint64_t>{7});
+  ASSERT_TRUE(stand_.ingest->take(snapshot(30, {job(1, JobState::running)})));
+  ASSERT_TRUE(stand_.ingest->take(hello(), batch(2)));  // takes up what waited
+  EXPECT_EQ(now_of(), (model::RankNow{15, model::Phase::data, at(20), 14}));
+  const auto tell = [&](std::uint64_t sequence, const model::RankNow& now) {
+    auto other = batch(sequence);
+    other.places = {{7, now}};
+    EXPECT_TRUE(stand_.ingest->take(hello(), other).value().unplaced.empty());
+  };
+  tell(3, {{}, {}, at(40), 16});
+  EXPECT_EQ(now_of(), (model::RankNow{{}, {}, at(40), 16})) << "between steps, in no phase";
+  tell(4, {15, model::Phase::data, at(20), 14});
+  tell(5, {17, model::Phase::forward, at(30), 16});
+  EXPECT_EQ(now_of(), (model::RankNow{{}, {}, at(40), 16})) << "older news";
+  tell(6, {18, static_cast<model::Phase>(77), at(90), 17});
+  EXPECT_EQ(now_of(), (model::RankNow{{}, {}, at(40), 16})) << "no phase of this version";
+  auto repeated = batch(7);
+  repeated.ranks = {rank(7, 1)};
+  ASSERT_TRUE(stand_.ingest->take(hello(), repeated));
+  EXPECT_TRUE(now_of()) << "a registration that comes again leaves it";
+}
+
+TEST_F(IngestTest, APlaceOfAnUnknownRankIsToldToTheAgent) {
+  auto b = batch(1);
+  b.places = {{7, {15, {}, at(20), 14}}};
+  EXPECT_EQ(stand_.ingest->take(hello(), b).value().unplaced, std::vector<std::uint64_t>{7});
+}
+
 TEST_F(IngestTest, ABatchThatComesAgainCountsOnce) {
   ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
   auto b = batch(1);

@@ -58,6 +58,8 @@ struct Ingest::State {
   /// Ends, samples and events of one batch that are kept in records, for ranks that are placed.
   [[nodiscard]] Result<void> apply_ends(records::Writer& writer, const std::string& cluster,
                                         std::span<const model::RankEnd> ends);
+  [[nodiscard]] Result<void> apply_places(records::Writer& writer,
+                                          std::span<const model::RankPlace> places);
   [[nodiscard]] Result<void> append_files(const model::Batch& batch, Taken& taken);
   [[nodiscard]] Result<void> append_nodes(const model::Hello& agent, const model::Batch& batch);
   [[nodiscard]] Result<void> keep_unplaced(records::Writer& writer, const model::Hello& agent,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of a rank's columns.
+// The one list of a rank's columns: those of its registration, and where it is now.
 #pragma once
 
 #include <string>
@@ -52,11 +52,32 @@ void visit_rank(auto& row, auto& source, auto&& visit) {
   return names;
 }
 
+/// What read_rank() reads.
+[[nodiscard]] inline const std::string& rank_select_names() {
+  static const std::string names = rank_column_names() + ",now_step,now_phase,now_since,now_after";
+  return names;
+}
+
+[[nodiscard]] inline std::optional<model::RankNow> read_now(Statement& statement) {
+  model::RankNow now;
+  std::optional<std::uint32_t> phase;
+  std::optional<Time> since;
+  statement.read(now.step);
+  statement.read(phase);
+  statement.read(since);
+  statement.read(now.after);
+  if (!since) return std::nullopt;
+  now.since = *since;
+  if (phase && *phase < model::phase_count) now.phase = static_cast<model::Phase>(*phase);
+  return now;
+}
+
 [[nodiscard]] inline RankRow read_rank(Statement& statement) {
   RankRow row;
   std::uint32_t source = 0;
   visit_rank(row, source, [&](std::string_view, auto& value) { statement.read(value); });
   row.rank.source = static_cast<model::RankSource>(source);
+  row.now = read_now(statement);
   return row;
 }
 

@@ -206,7 +206,7 @@ Result<std::vector<RankRow>> Reader::ranks(AttemptId id, std::optional<std::uint
   static const std::string sql = fmt::format(
       "SELECT {} FROM ranks WHERE attempt=?1 AND (?2 IS NULL OR incarnation=?2) "
       "ORDER BY incarnation,rank,start,rank_id LIMIT ?3",
-      rank_column_names());
+      rank_select_names());
   auto statement = VETTA_TRY(lease_->database->prepare(sql));
   statement.bind(id).bind(incarnation).bind(row_limit(limit, 1'000'000));
   std::vector<RankRow> out;
@@ -216,7 +216,7 @@ Result<std::vector<RankRow>> Reader::ranks(AttemptId id, std::optional<std::uint
 
 Result<std::optional<RankRow>> Reader::rank(std::uint64_t rank_id) {
   static const std::string sql =
-      fmt::format("SELECT {} FROM ranks WHERE rank_id=?", rank_column_names());
+      fmt::format("SELECT {} FROM ranks WHERE rank_id=?", rank_select_names());
   auto statement = VETTA_TRY(lease_->database->prepare(sql));
   statement.bind(rank_id);
   if (!VETTA_TRY(statement.step())) return std::nullopt;

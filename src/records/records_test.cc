@@ -437,6 +437,8 @@ TEST(Schema, AnOlderDatabaseIsBroughtUp) {
     EXPECT_EQ((*database)->number("PRAGMA user_version").value(), 1);
     ASSERT_TRUE(
         (*database)->execute("INSERT INTO cursors(name,value) VALUES('accounting:alps',42)"));
+    ASSERT_TRUE((*database)->execute(
+        "INSERT INTO ranks VALUES(5,1,0,1,'0',0,0,3,1,8,3,'n001',0,77,'',1,1,5,NULL,0,NULL,0)"));
     EXPECT_EQ((*database)
                   ->number("SELECT count(*) FROM sqlite_master WHERE name='attempts_list'")
                   .value(),
@@ -446,14 +448,19 @@ TEST(Schema, AnOlderDatabaseIsBroughtUp) {
     auto records = Records::open({.path = path});
     ASSERT_TRUE(records) << records.error().text();
     EXPECT_EQ((*records)->read()->cursor("accounting:alps").value(), 42);
+    const auto rank = (*records)->read()->rank(5).value();
+    ASSERT_TRUE(rank);
+    EXPECT_EQ(rank->rank.node, "n001");
+    EXPECT_FALSE(rank->now) << "missing is not zero";
   }
   {
     auto database = Database::open({.path = path, .is_writer = true, .cache_bytes = 1U << 20U});
     EXPECT_EQ((*database)->number("PRAGMA user_version").value(), Records::schema_version());
     // A step that fails leaves the schema before it.
-    const std::array<const char*, 3> broken{steps[0], steps[1], "CREATE TABLE x(y); NONSENSE;"};
+    const std::array<const char*, 4> broken{steps[0], steps[1], steps[2],
+                                            "CREATE TABLE x(y); NONSENSE;"};
     EXPECT_FALSE(migrate(**database, broken));
-    EXPECT_EQ((*database)->number("PRAGMA user_version").value(), 2);
+    EXPECT_EQ((*database)->number("PRAGMA user_version").value(), 3);
     EXPECT_EQ((*database)->number("SELECT count(*) FROM sqlite_master WHERE name='x'").value(), 0);
     ASSERT_TRUE((*database)->execute("PRAGMA user_version = 999"));
   }

@@ -101,7 +101,15 @@ CREATE INDEX unplaced_rank ON unplaced(rank_id);
 CREATE INDEX agents_last ON agents(last_batch);
 )sql";
 
-constexpr std::array steps{tables, indexes};
+// Where a rank stays, if it does: written at most every ten seconds and for few.
+constexpr const char* rank_places = R"sql(
+ALTER TABLE ranks ADD COLUMN now_step INTEGER;
+ALTER TABLE ranks ADD COLUMN now_phase INTEGER;
+ALTER TABLE ranks ADD COLUMN now_since INTEGER;
+ALTER TABLE ranks ADD COLUMN now_after INTEGER;
+)sql";
+
+constexpr std::array steps{tables, indexes, rank_places};
 
 Result<void> migrate_one(Database& database, const char* step, std::size_t number) {
   VETTA_TRY(database.execute("BEGIN IMMEDIATE"));

@@ -49,7 +49,8 @@ struct Incarnation {
 struct RankRow {
   model::Rank rank;
   AttemptId attempt = 0;
-  std::uint64_t overwritten = 0;  ///< marks lost because its ring was full
+  std::uint64_t overwritten = 0;        ///< marks lost because its ring was full
+  std::optional<model::RankNow> now{};  ///< where it stayed long enough to tell, or ended
 };
 
 /// An attempt not known to have ended.

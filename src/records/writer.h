@@ -71,6 +71,8 @@ class Writer {
                                       std::optional<int> exit_signal);
   /// Ends all ranks of an attempt that are still open; their exits stay unknown.
   [[nodiscard]] Result<void> end_ranks(AttemptId id, Time end);
+  /// Where the rank is; an older place never replaces a newer one.
+  [[nodiscard]] Result<void> set_now(std::uint64_t rank_id, const model::RankNow& now);
   [[nodiscard]] Result<void> set_overwritten(std::uint64_t rank_id, std::uint64_t marks);
 
   // Events and findings

@@ -87,6 +87,16 @@ Result<void> Writer::end_ranks(AttemptId id, Time end) {
   return statement.run();
 }
 
+Result<void> Writer::set_now(std::uint64_t rank_id, const model::RankNow& now) {
+  auto statement = VETTA_TRY(database_.prepare(
+      "UPDATE ranks SET now_step=?2,now_phase=?3,now_since=?4,now_after=?5 WHERE rank_id=?1 AND "
+      "(now_since IS NULL OR (now_after,now_since)<(?5,?4))"));
+  std::optional<std::uint32_t> phase;
+  if (now.phase) phase = static_cast<std::uint32_t>(*now.phase);
+  statement.bind(rank_id).bind(now.step).bind(phase).bind(now.since).bind(now.after);
+  return statement.run();
+}
+
 Result<void> Writer::set_overwritten(std::uint64_t rank_id, std::uint64_t marks) {
   auto statement = VETTA_TRY(
       database_.prepare("UPDATE ranks SET overwritten=?2 WHERE rank_id=?1 AND overwritten<?2"));
