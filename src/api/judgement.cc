@@ -14,6 +14,7 @@ constexpr std::size_t judgements_max = 256;
 constexpr std::size_t marks_judged = 400'000;  ///< in all: some 45 MB while it is judged
 constexpr std::size_t steps_judged_max = 5'000;
 constexpr std::size_t agents_listed_max = 16;
+constexpr Duration clock_slack = std::chrono::seconds(5);
 
 Result<std::size_t> ranks_in(const query::Query& query, const model::Viewer& viewer,
                              records::AttemptId id) {
@@ -27,12 +28,14 @@ std::vector<diagnose::LastMark> last_marks_of(const model::StepTable& table) {
   std::vector<diagnose::LastMark> all;
   for (const model::RankSteps& rank : table.ranks) {
     if (rank.marks.empty()) continue;
-    const model::Mark& last = rank.marks.back();
+    // By time: where epochs count their steps from zero, the highest is not the last.
+    const model::Mark& last = *std::ranges::max_element(rank.marks, {}, &model::Mark::start);
     diagnose::LastMark reached;
     reached.rank = rank.rank;
     reached.node = rank.node;
     reached.step = last.step;
     reached.time = last.start + last.duration;
+    reached.sequence = last.sequence;
     all.push_back(std::move(reached));
   }
   return all;
@@ -46,6 +49,36 @@ std::optional<Duration> median_step_of(const model::StepTable& table) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
   std::ranges::nth_element(all, middle);
   return *middle;
+}
+
+/// Nothing that was marked later speaks against it. Sequences of a rank that was registered twice
+/// do not compare, and clocks are set.
+bool is_current(const model::RankNow& now, const diagnose::LastMark& mark, bool is_only) {
+  return now.after >= mark.sequence && (is_only || mark.time <= now.since + clock_slack);
+}
+
+/// Where the ranks of the newest probed incarnation are now, beside what they have marked.
+void add_places(const std::vector<records::RankRow>& rows, std::vector<diagnose::LastMark>& marks) {
+  std::uint32_t newest = 0;
+  for (const records::RankRow& row : rows)
+    if (row.rank.is_probed) newest = std::max(newest, row.rank.incarnation);
+  std::map<std::int32_t, std::vector<const records::RankRow*>> by_rank;  // by rising start
+  for (const records::RankRow& row : rows)
+    if (row.rank.is_probed && row.rank.incarnation == newest)
+      by_rank[row.rank.rank].push_back(&row);
+  for (diagnose::LastMark& mark : marks) {
+    const auto found = by_rank.find(mark.rank);
+    if (found == by_rank.end()) continue;
+    const auto& now = found->second.back()->now;
+    if (now && is_current(*now, mark, found->second.size() == 1)) mark.now = now;
+    by_rank.erase(found);
+  }
+  for (const auto& [rank, same] : by_rank) {
+    const records::RankRow& row = *same.back();
+    if (!row.now) continue;
+    marks.push_back(
+        {.rank = rank, .node = row.rank.node, .step = {}, .time = row.now->since, .now = row.now});
+  }
 }
 
 /// What Vetta itself saw on the attempt's nodes is a source too: where no agent was, say so.
@@ -143,8 +176,8 @@ Result<diagnose::WhyInput> collect_why(const Context& context, const model::View
     if (attempt.number < row.number) input.earlier.push_back(std::move(attempt.attempt));
   input.allocations = VETTA_TRY(context.query.allocations(viewer, row.id));
   input.steps = VETTA_TRY(context.query.steps(viewer, row.id));
-  for (auto& rank : VETTA_TRY(context.query.ranks(viewer, row.id)))
-    input.ranks.push_back(std::move(rank.rank));
+  const auto ranks = VETTA_TRY(context.query.ranks(viewer, row.id));
+  for (const auto& rank : ranks) input.ranks.push_back(rank.rank);
   std::set<std::string> nodes;
   for (const model::Allocation& allocation : input.allocations) nodes.insert(allocation.node);
   input.events = VETTA_TRY(events_of(context, viewer, row, nodes));
@@ -155,6 +188,7 @@ Result<diagnose::WhyInput> collect_why(const Context& context, const model::View
   } else if (judged.error().code != Code::not_found) {
     return std::unexpected(judged.error());
   }
+  add_places(ranks, input.last_marks);
   input.sources = context.sources();
   add_agent_sources(context, nodes, input.sources);
   return input;

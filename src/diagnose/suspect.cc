@@ -288,12 +288,10 @@ std::string cancelled_by(const model::Attempt& attempt) {
 }
 
 std::string progress_text(const WhyInput& input) {
-  if (input.last_marks.empty()) return {};
-  const auto furthest =
-      std::max_element(input.last_marks.begin(), input.last_marks.end(),
-                       [](const LastMark& a, const LastMark& b) { return a.step < b.step; });
-  if (!input.median_step) return fmt::format("it got to step {}", furthest->step);
-  return fmt::format("it got to step {}, at {} a step", furthest->step, human(*input.median_step));
+  const std::optional<std::int64_t> furthest = furthest_step(input);
+  if (!furthest) return {};
+  if (!input.median_step) return fmt::format("it got to step {}", *furthest);
+  return fmt::format("it got to step {}, at {} a step", *furthest, human(*input.median_step));
 }
 
 Suspect from_timeout(const WhyInput& input, Time end) {

@@ -43,6 +43,9 @@ struct RankEnd {
 /// Ranks stand still: who is behind and since when. Empty if they step, or if it cannot be seen.
 [[nodiscard]] std::optional<Suspect> find_hang(const WhyInput& input, Time until);
 
+/// The highest step that any rank has ended; empty if none has.
+[[nodiscard]] std::optional<std::int64_t> furthest_step(const WhyInput& input);
+
 /// "rank 3 on n002"; "a process on n002" without a rank.
 [[nodiscard]] std::string who_text(std::int32_t rank, const std::string& node);
 /// "at 2026-11-30T13:42:05Z, 12m03s after the start"

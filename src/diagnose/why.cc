@@ -27,11 +27,10 @@ std::string limit_text(const WhyInput& input) {
 }
 
 void add_progress(const WhyInput& input, Why& why) {
-  if (input.last_marks.empty()) return;
-  std::int64_t furthest = input.last_marks.front().step;
-  for (const LastMark& mark : input.last_marks) furthest = std::max(furthest, mark.step);
+  const std::optional<std::int64_t> furthest = furthest_step(input);
+  if (!furthest) return;
   why.evidence.push_back(
-      fmt::format("step {}{}", furthest,
+      fmt::format("step {}{}", *furthest,
                   input.median_step ? fmt::format(", {} a step", human(*input.median_step)) : ""));
 }
 
@@ -249,7 +248,9 @@ Why decide_by(const WhyInput& input, const std::vector<Suspect>& suspects) {
   const bool bad_end = model::is_final(state) && state != JobState::completed;
   if (first != nullptr && (first->weight != Weight::consequence || bad_end)) {
     Why why = explain_cause(input, *first);
-    if (const auto hang = input.attempt.end ? find_hang(input, *input.attempt.end) : std::nullopt;
+    constexpr Duration slurm_tick = std::chrono::seconds(1);  // its times are whole seconds
+    if (const auto hang =
+            input.attempt.end ? find_hang(input, *input.attempt.end + slurm_tick) : std::nullopt;
         hang && bad_end && first->event.kind == model::EventKind::job_state) {
       why.evidence.push_back("before that it may have hung: " + hang->headline);
       why.evidence.insert(why.evidence.end(), hang->evidence.begin(), hang->evidence.end());

@@ -16,15 +16,14 @@
 
 namespace vetta::diagnose {
 
-/// How far a rank got.
+/// How far a rank got, and where it is now.
 struct LastMark {
   std::int32_t rank = -1;
   std::string node;
-  std::int64_t step = 0;
-  Time time;                             ///< when that step ended
-  std::optional<std::int64_t> step_now;  ///< the step it is in, where that is known
-  std::optional<model::Phase>
-      phase_now;  ///< the phase it is in: a rank in allreduce waits for one that is not
+  std::optional<std::int64_t> step;   ///< the last that it has ended; empty: none
+  Time time;                          ///< when that was; without a step, when it came where it is
+  std::optional<model::RankNow> now;  ///< empty: not known
+  std::uint64_t sequence = 0;         ///< of that mark
 };
 
 /// All that is known of one attempt. Everything but `attempt` and `now` may be missing; missing is

@@ -8,6 +8,7 @@
 #include <rapidcheck.h>
 
 #include "diagnose/message_detail.h"
+#include "diagnose/test_job.h"
 
 namespace vetta::diagnose {
 namespace {
@@ -24,89 +25,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-const Time start = from_epoch_seconds(1'800'000'000);
-
-// A job of eight ranks on four nodes that began at `start`.
-struct Job {
-  WhyInput input;
-
-  explicit Job(JobState state = JobState::failed, Duration ran = 600s) {
-    model::Attempt& attempt = input.attempt;
-    attempt.key = {"alps", 4711, start - 60s};
-    attempt.state = state;
-    attempt.uid = 1000;
-    attempt.user = "ada";
-    attempt.eligible = start - 60s;
-    attempt.start = start;
-    if (model::is_final(state)) attempt.end = start + ran;
-    attempt.nodes = "n[001-004]";
-    attempt.time_limit = 3600s;
-    input.now = start + ran + 10s;
-    for (int r = 0; r < 8; ++r) {
-      model::Rank rank;
-      rank.rank_id = 100 + static_cast<std::uint64_t>(r);
-      rank.rank = r;
-      rank.world_size = 8;
-      rank.node = "n00" + std::to_string(1 + r / 2);
-      rank.pid = 5000 + r;
-      rank.is_probed = true;
-      rank.start = start;
-      if (model::is_final(state)) end(rank, ran, 0, 0);
-      input.ranks.push_back(rank);
-      input.last_marks.push_back({r, rank.node, 1999, start + ran - 1s, {}, {}});
-      if (r % 2 == 0) input.allocations.push_back({rank.node, {start, attempt.end}, 2, {}, {}, {}});
-    }
-    input.median_step = 300ms;
-    input.sources = {{"slurmctld", model::Knowledge::known, {}, start}};
-  }
-
-  static void end(model::Rank& rank, Duration at, int exit_code, int exit_signal) {
-    rank.end = start + at;
-    rank.exit_code.reset();
-    rank.exit_signal.reset();
-    if (exit_signal != 0)
-      rank.exit_signal = exit_signal;
-    else
-      rank.exit_code = exit_code;
-  }
-
-  Job& ends(int rank, Duration at, int exit_code, int exit_signal = 0) {
-    end(input.ranks[static_cast<std::size_t>(rank)], at, exit_code, exit_signal);
-    return *this;
-  }
-
-  Job& others_end(int rank, Duration at, int exit_code, int exit_signal = 0) {
-    for (int r = 0; r < 8; ++r) {
-      if (r != rank) ends(r, at, exit_code, exit_signal);
-    }
-    return *this;
-  }
-
-  Event& event(EventKind kind, Duration at, int rank, std::string message) {
-    Event event;
-    event.time = start + at;
-    event.kind = kind;
-    event.attempt = input.attempt.key;
-    if (rank >= 0) {
-      event.rank = rank;
-      event.rank_id = 100 + static_cast<std::uint64_t>(rank);
-      event.node = input.ranks[static_cast<std::size_t>(rank)].node;
-    }
-    event.message = std::move(message);
-    input.events.push_back(std::move(event));
-    return input.events.back();
-  }
-
-  Event& node_event(EventKind kind, Duration at, std::string node, std::string message) {
-    Event& e = event(kind, at, -1, std::move(message));
-    e.attempt.reset();
-    e.node = std::move(node);
-    return e;
-  }
-
-  [[nodiscard]] Why why() const { return explain(input); }
-};
 
 TEST(Why, python_exception_on_one_rank_wins_over_its_consequences) {
   Job job;
@@ -318,19 +236,11 @@ TEST(Why, hang_names_the_rank_that_is_behind) {
   EXPECT_EQ(why.first->rank, 3);
   EXPECT_EQ(why.first->time, start + 400s);
 
-  job.input.last_marks[3].step =
-      1999;  // all stopped at the same step: marks alone do not tell at whom
+  // All stopped at the same step: marks alone do not tell at whom.
+  job.input.last_marks[3].step = 1999;
   why = job.why();
   EXPECT_EQ(why.answer, Answer::cannot_tell);
   EXPECT_THAT(why.headline, HasSubstr("no rank has marked a step since step 1999"));
-
-  for (LastMark& mark : job.input.last_marks) mark.phase_now = model::Phase::allreduce;
-  job.input.last_marks[3].phase_now = model::Phase::data;
-  why = job.why();
-  EXPECT_EQ(why.answer, Answer::code);
-  EXPECT_THAT(
-      why.headline,
-      StartsWith("rank 3 on n002 hangs, and the others wait: it has not come to the all-reduce"));
 }
 
 TEST(Why, no_hang_where_marks_cannot_arrive) {
