@@ -54,9 +54,6 @@ double largeness(std::size_t jobs, const PollLimits& limits) {
 }
 
 Duration pause_of(const PollState& state, const PollLimits& limits) {
-  // The time that a round took is then the client's own patience, not the controller's work.
-  if (state.failures > 0 && state.is_absent)
-    return backed_off(limits.pause_min, state.failures, limits.pause_absent_max);
   const double share = largeness(state.jobs, limits);
   const double fast = seconds(limits.pause_min);
   // As if every round were as dear as one may be: a cheap round must not bring the next one nearer.

@@ -20,8 +20,6 @@ struct PollLimits {
   std::size_t jobs_large = 10'000;   ///< from here on the budget binds
   Duration pause_min = std::chrono::seconds(3);
   Duration pause_max = std::chrono::minutes(5);  ///< also of the back-off
-  Duration pause_absent_max =
-      std::chrono::seconds(30);                  ///< back-off from a controller that is down
   Duration nudge_gap = std::chrono::seconds(1);  ///< small clusters: a nudge waits this long
   double busy_share = 0.2;  ///< a round of t seconds is followed by a pause of at least t / this
   Duration accounting_every = std::chrono::seconds(30);
@@ -36,7 +34,6 @@ struct PollState {
   int round_rpcs = 0;
   std::size_t jobs = 0;            ///< tasks of arrays counted one by one
   int failures = 0;                ///< rounds in a row whose jobs could not be asked
-  bool is_absent = false;          ///< the last of them: nobody is there, so asking burdens nobody
   bool controller_busy = false;    ///< sdiag: threads or agent queue over what is healthy
   std::optional<Duration> nudged;  ///< the oldest nudge that no round has answered yet
   std::optional<Duration> last_partitions, last_nodes, last_allocations, last_sdiag;

@@ -80,19 +80,6 @@ TEST(Plan, PausesForSlowAnswersBusyControllersAndFailures) {
   EXPECT_EQ(last, limits.pause_max);
 }
 
-TEST(Plan, AControllerThatIsDownIsAskedAgainWithinHalfAMinute) {
-  const PollLimits limits;
-  PollState failing = after_round(10, 2);
-  failing.is_absent = true;
-  failing.round_took = 15s;  // squeue's patience with a port where nobody listens
-  failing.failures = 1;
-  EXPECT_EQ(pause_of(failing, limits), 6s);
-  failing.failures = 12;
-  EXPECT_EQ(pause_of(failing, limits), 30s);
-  failing.failures = 0;
-  EXPECT_GE(pause_of(failing, limits), 75s) << "it answered, slowly";
-}
-
 TEST(Plan, ANudgeIsAnsweredSoonOnSmallClustersAndNeverOverTheBudget) {
   const PollLimits limits;
   PollState small = after_round(10);

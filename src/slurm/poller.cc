@@ -270,7 +270,6 @@ void Poller::round() {
   } else {
     if (stop_.stop_requested()) return;  // killed by us: that tells nothing
     ++state_.failures;
-    state_.is_absent = snapshot.jobs.why.code == Code::unavailable;
   }
   snapshot.partitions = memory_->partitions;
   snapshot.nodes = memory_->nodes;
@@ -317,7 +316,6 @@ Duration Poller::step() {
     if (!cluster.is_known()) {
       note_source(controller, cluster.knowledge, cluster.why, clock_.wall());
       ++state_.failures;
-      state_.is_absent = cluster.why.code == Code::unavailable;
       return pause_of(state_, limits_);
     }
     state_.failures = 0;

@@ -6,10 +6,12 @@ themselves to OUT/<rank>.json, so that a test knows the truth without asking Vet
 """
 
 import argparse
+import contextlib
 import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -34,7 +36,7 @@ def go_wrong(fault: str, where: str) -> None:
         hoard = []
         while True:
             hoard.append(bytearray(os.urandom(1 << 20) * 8))
-    elif fault == "hang":
+    elif fault in ("hang", "loader"):
         lock = threading.Lock()
         lock.acquire()
         lock.acquire()  # a dead lock in the data loader
@@ -46,6 +48,13 @@ def go_wrong(fault: str, where: str) -> None:
         raise SystemExit(3)
 
 
+Marks = Callable[..., "contextlib.AbstractContextManager[object]"]
+
+
+def no_marks(*_: object, **__: object) -> "contextlib.AbstractContextManager[None]":
+    return contextlib.nullcontext()
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--fault", default="none")
@@ -55,8 +64,13 @@ def main() -> None:
     options.add_argument("--pause", type=float, default=0.05, help="seconds of work a step")
     options.add_argument("--rest", type=float, default=0.0, help="seconds of sleep a step")
     options.add_argument("--where", default="")
+    options.add_argument("--bare", action="store_true", help="no marks: the probe is injected")
     options.add_argument("--out", required=True)
     args = options.parse_args()
+    step_of: Marks = no_marks
+    phase_of: Marks = no_marks
+    if not args.bare:
+        step_of, phase_of = probe.step, probe.phase
     rank, world = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
     os.sched_setaffinity(0, {rank % (os.cpu_count() or 1)})
     torch.set_num_threads(1)
@@ -64,21 +78,24 @@ def main() -> None:
         "gloo", init_method=f"file://{args.out}/store", rank=rank, world_size=world
     )
     model = torch.nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     mine = Path(args.out) / f"{rank}.json"
     for step in range(args.steps):
-        with probe.step(step, samples=16):
+        with step_of(step, samples=16):
             if rank == args.rank and step == args.at_step:
-                go_wrong(args.fault, args.where)
+                with phase_of("data" if args.fault == "loader" else "none"):
+                    go_wrong(args.fault, args.where)
             time.sleep(args.rest)
-            with probe.phase("forward"):
+            with phase_of("forward"):
                 end = time.monotonic() + args.pause
                 while time.monotonic() < end:
                     loss = model(torch.ones(16, 64)).sum()
-            with probe.phase("backward"):
+            with phase_of("backward"):
                 loss.backward()
-            with probe.phase("allreduce"):
+            with phase_of("allreduce"):
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
+            optimizer.step()
         node = os.environ["SLURMD_NODENAME"]
         state = {"rank": rank, "pid": os.getpid(), "node": node, "step": step, "time": time.time()}
         new = mine.with_suffix(".new")

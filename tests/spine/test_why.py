@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nine ways in which a training job goes wrong, each told rightly by `vetta why`."""
+"""Ways in which a training job goes wrong, each told rightly by `vetta why`."""
 
 import json
 import os
@@ -86,16 +86,30 @@ def test_node_failure(stack: Stack) -> None:
         stack.start_node(node)
 
 
-def test_hang_while_it_runs(stack: Stack) -> None:
-    job = Job(stack, "hang")
+HANGS = {
+    "code": ("hang", "", "", "in step 15"),
+    "loader": ("loader", "", "", "in the data phase of step 15"),
+    "injected": ("hang", "--bare", "--probe", "in step 15"),
+}
+
+
+@pytest.mark.parametrize("kind", HANGS)
+def test_hang_while_it_runs(stack: Stack, kind: str) -> None:
+    fault, more, srun, where = HANGS[kind]
+    job = Job(stack, fault, more=more, srun=srun)
     job.steps_reach(14, RANK)
+    said = f"rank {RANK} on {job.rank(RANK)['node']} hangs {where}"
+    others = "and the others wait in the all-reduce of step 15"
     try:
-        why = job.why("cannot_tell", 120, kind="hang")  # all wait: marks do not tell at whom
+        why = job.why("data" if kind == "loader" else "code", 120, kind="hang")
         assert stack.job_state(job.id) == "RUNNING"
-        assert "step 14" in why["headline"]
+        assert_first(why, job, "hang")
+        assert said in why["headline"] and others in why["headline"], why
     finally:
         stack.run(["scancel", job.id])
         job.ended()
+    why = job.why("cancelled")
+    assert any("it may have hung" in line and said in line for line in why["evidence"]), why
 
 
 def test_swallowed_exit_code(stack: Stack) -> None:
