@@ -70,7 +70,7 @@ def test_scancel(stack: Stack) -> None:
     job.steps_reach(10)
     stack.run(["scancel", job.id])
     assert job.ended() == "CANCELLED"
-    job.why("cancelled", says="by root")  # which only accounting knows
+    job.why("cancelled", says="root")  # which only accounting knows
 
 
 def test_node_failure(stack: Stack) -> None:
