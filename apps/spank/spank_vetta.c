@@ -11,7 +11,6 @@
 //     probe=option    --probe switches the injector on (the default); on: for every job that does
 //                     not say --probe=off; off: never
 // No threads, no heap, no state but what the options say.
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
