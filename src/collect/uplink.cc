@@ -205,7 +205,7 @@ void Uplink::update_watch() {
   if (!watched) fail_with(watched.error());
 }
 
-void Uplink::fail_with(Error why) {
+void Uplink::fail_with(const Error& why) {
   if (state_ == State::waiting) return;
   const bool was_open = state_ == State::open;
   loop_.cancel(timer_);

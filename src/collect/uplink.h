@@ -34,7 +34,7 @@ class Uplink {
   /// Queues the frame; only while open.
   void send(const model::Frame& frame);
   /// Ends the connection (the other side misbehaves or is silent); a new try follows.
-  void fail_with(Error why);
+  void fail_with(const Error& why);
 
   /// The connection proved good: the next wait is short again.
   void praise() { backoff_.reset(); }

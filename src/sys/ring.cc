@@ -249,8 +249,8 @@ Result<void> allocate(int fd, std::uint64_t bytes, const std::string& path) {
   return {};
 }
 
-Result<Fd> fill_ring(const std::string& temporary, const std::string& path,
-                     const RingHeader& header) {
+Result<void> fill_ring(const std::string& temporary, const std::string& path,
+                       const RingHeader& header) {
   Fd fd = VETTA_TRY(open_file(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   VETTA_TRY(allocate(fd.get(), ring_header_bytes + header.slots * ring_slot_bytes, path));
   VETTA_TRY(pwrite_all(fd.get(), encode(header), 0));
@@ -258,20 +258,20 @@ Result<Fd> fill_ring(const std::string& temporary, const std::string& path,
     return fail_errno(fmt::format("give {} to user {}", path, header.uid), errno);
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return fail_errno(fmt::format("rename {} to {}", temporary, path), errno);
-  return fd;
+  return {};
 }
 
 }  // namespace
 
-Result<Fd> make_ring(const std::string& path, const RingHeader& header) {
+Result<void> make_ring(const std::string& path, const RingHeader& header) {
   if (header.slots == 0 || header.slots > ring_slots_max)
     return fail(Code::invalid, fmt::format("a ring of {} slots (1 to {} are allowed)", header.slots,
                                            ring_slots_max));
   const std::string temporary = path + ".tmp";
   ::unlink(temporary.c_str());
-  auto fd = fill_ring(temporary, path, header);
-  if (!fd) ::unlink(temporary.c_str());
-  return fd;
+  auto made = fill_ring(temporary, path, header);
+  if (!made) ::unlink(temporary.c_str());
+  return made;
 }
 
 Result<RingReader> RingReader::open(const std::string& path) {
@@ -367,7 +367,7 @@ Result<void> RingWriter::write(RingStep step) {
   return write_slot(kind_step, std::move(slot));
 }
 
-Result<void> RingWriter::write(RingNote note) {
+Result<void> RingWriter::write(const RingNote& note) {
   std::string_view rest = std::string_view(note.text).substr(0, ring_note_bytes_max);
   std::uint32_t kind = kind_note;
   do {

@@ -80,7 +80,7 @@ struct RingContent {
 
 /// Makes the file under a temporary name, its space allocated (a full disk is an error here, not a
 /// SIGBUS in the rank), owned by header.uid where we may give it away, mode 0600, then renames.
-[[nodiscard]] Result<Fd> make_ring(const std::string& path, const RingHeader& header);
+[[nodiscard]] Result<void> make_ring(const std::string& path, const RingHeader& header);
 
 class RingReader {
  public:
@@ -113,7 +113,7 @@ class RingWriter {
   [[nodiscard]] static Result<RingWriter> open(const std::string& path);
   /// Sets the sequence itself.
   [[nodiscard]] Result<void> write(RingStep step);
-  [[nodiscard]] Result<void> write(RingNote note);
+  [[nodiscard]] Result<void> write(const RingNote& note);
   [[nodiscard]] Result<void> write(const RingNow& now);
   [[nodiscard]] Result<void> close_ring();
 
