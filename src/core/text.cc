@@ -9,27 +9,43 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";
 
+/// Where a sequence of `lead` may have its second byte: less would be overlong, more a surrogate or
+/// beyond 10FFFF.
+struct SecondByte {
+  unsigned char from, to;
+};
+
+constexpr SecondByte second_byte(unsigned char lead) {
+  switch (lead) {
+    case 0xE0: return {0xA0, 0xBF};
+    case 0xED: return {0x80, 0x9F};
+    case 0xF0: return {0x90, 0xBF};
+    case 0xF4: return {0x80, 0x8F};
+    default: return {0x80, 0xBF};
+  }
+}
+
+/// What the first byte says; 0 if none can begin with it.
+constexpr std::size_t announced_length(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2) return 0;
+  if (lead < 0xE0) return 2;
+  if (lead < 0xF0) return 3;
+  return lead <= 0xF4 ? 4 : 0;
+}
+
 /// Length of the valid UTF-8 sequence at the start of `text`, 0 if there is none (overlong forms,
 /// surrogates, > 10FFFF).
 std::size_t sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto tail = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned char b = byte(0);
-  if (b < 0x80) return 1;
-  if (b >= 0xC2 && b <= 0xDF) return tail(1) ? 2 : 0;
-  if (b >= 0xE0 && b <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (b == 0xE0 && byte(1) < 0xA0) return 0;
-    if (b == 0xED && byte(1) > 0x9F) return 0;
-    return 3;
-  }
-  if (b >= 0xF0 && b <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (b == 0xF0 && byte(1) < 0x90) return 0;
-    if (b == 0xF4 && byte(1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
+  const std::size_t length = announced_length(byte(0));
+  if (length < 2) return length;
+  if (text.size() < length) return 0;
+  const auto [from, to] = second_byte(byte(0));
+  if (byte(1) < from || byte(1) > to) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+  return length;
 }
 
 template <typename Number>

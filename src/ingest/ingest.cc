@@ -29,8 +29,7 @@ void add(Taken& to, const Taken& what) {
 
 Ingest::Ingest(records::Records& records, series::AttemptFiles& files, series::Store& store,
                Hooks hooks, Options options)
-    : state_(std::make_unique<State>(records, files, store, std::move(hooks), std::move(options))) {
-}
+    : state_(std::make_unique<State>(records, files, store, std::move(hooks), options)) {}
 
 Ingest::~Ingest() = default;
 

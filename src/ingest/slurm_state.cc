@@ -2,7 +2,6 @@
 // Snapshots and accounting.
 #include <fmt/format.h>
 #include <functional>
-#include <map>
 
 #include "core/hostlist.h"
 #include "ingest/events_detail.h"
@@ -10,9 +9,6 @@
 
 namespace vetta::ingest {
 namespace {
-
-using KeyWithinCluster = std::pair<std::uint64_t, Time>;
-using Ids = std::map<KeyWithinCluster, records::AttemptId>;
 
 constexpr std::string_view vanished =
     "Slurm lists this job no longer, and accounting has not told how it ended";
@@ -33,7 +29,8 @@ std::size_t hash_of(const std::vector<model::Allocation>& allocations) {
 }
 
 /// Jobs that a known list does not show stay open, with the reason; those that are back lose it.
-Result<void> note_vanished(records::Writer& writer, const std::string& cluster, const Ids& seen) {
+Result<void> note_vanished(records::Writer& writer, const std::string& cluster,
+                           const AttemptIds& seen) {
   for (const auto& open : VETTA_TRY(writer.reader().open_attempts(cluster))) {
     const bool is_listed = seen.contains({open.key.job_id, open.key.submit});
     if (is_listed == open.has_gap)
@@ -58,56 +55,64 @@ std::vector<model::Allocation> allocations_of(const model::Attempt& attempt) {
 
 }  // namespace
 
+Result<void> Ingest::State::keep_nodes(records::Writer& writer, const slurm::Snapshot& snapshot) {
+  const auto& cluster = snapshot.cluster;
+  const auto changes = VETTA_TRY(writer.set_nodes(cluster, snapshot.nodes.value, snapshot.at));
+  for (const auto& change : changes) {
+    if (auto event = event_of(cluster, change.before, change.after, snapshot.at))
+      VETTA_TRY(add_event(writer, std::move(*event), std::nullopt, cluster));
+  }
+  return {};
+}
+
+Result<AttemptIds> Ingest::State::keep_jobs(records::Writer& writer,
+                                            const slurm::Snapshot& snapshot, bool is_stale,
+                                            Taken& taken) {
+  VETTA_TRY(writer.set_snapshot_time(snapshot.cluster, snapshot.at));
+  AttemptIds ids;
+  for (const auto& attempt : snapshot.jobs.value) {
+    const auto upsert =
+        VETTA_TRY(writer.upsert(attempt, records::ViewSource::controller, snapshot.at, is_stale));
+    ids[{attempt.key.job_id, attempt.key.submit}] = upsert.id;
+    VETTA_TRY(follow(writer, upsert, taken));
+  }
+  if (!is_stale) VETTA_TRY(note_vanished(writer, snapshot.cluster, ids));
+  return ids;
+}
+
+Result<void> Ingest::State::keep_allocations(records::Writer& writer,
+                                             const slurm::Snapshot& snapshot, bool is_stale,
+                                             const AttemptIds& ids) {
+  for (const auto& held : snapshot.allocations.value) {
+    const auto at = ids.find({held.key.job_id, held.key.submit});
+    if (at == ids.end()) continue;
+    const std::size_t hash = hash_of(held.allocations);
+    if (const auto kept = allocations_kept.find(at->second);
+        kept != allocations_kept.end() && kept->second == hash)
+      continue;
+    if (is_stale) {
+      VETTA_TRY(writer.add_allocations(at->second, held.allocations));
+      continue;
+    }
+    VETTA_TRY(writer.set_allocations(at->second, held.allocations, snapshot.at));
+    allocations_kept[at->second] = hash;
+  }
+  return {};
+}
+
 Result<Taken> Ingest::State::take_snapshot(const slurm::Snapshot& snapshot) {
   const auto& cluster = snapshot.cluster;
   Taken taken;
-  const auto keep_nodes = [&](records::Writer& writer) -> Result<void> {
-    const auto changes = VETTA_TRY(writer.set_nodes(cluster, snapshot.nodes.value, snapshot.at));
-    for (const auto& change : changes) {
-      if (auto event = event_of(cluster, change.before, change.after, snapshot.at))
-        VETTA_TRY(add_event(writer, std::move(*event), std::nullopt, cluster));
-    }
-    return {};
-  };
-  const auto keep_jobs = [&](records::Writer& writer, bool is_stale, Ids& ids) -> Result<void> {
-    for (const auto& attempt : snapshot.jobs.value) {
-      const auto upsert =
-          VETTA_TRY(writer.upsert(attempt, records::ViewSource::controller, snapshot.at, is_stale));
-      ids[{attempt.key.job_id, attempt.key.submit}] = upsert.id;
-      VETTA_TRY(follow(writer, upsert, taken));
-    }
-    return is_stale ? Result<void>() : note_vanished(writer, cluster, ids);
-  };
-  const auto keep_allocations = [&](records::Writer& writer, bool is_stale,
-                                    const Ids& ids) -> Result<void> {
-    for (const auto& held : snapshot.allocations.value) {
-      const auto at = ids.find({held.key.job_id, held.key.submit});
-      if (at == ids.end()) continue;
-      const std::size_t hash = hash_of(held.allocations);
-      if (const auto kept = allocations_kept.find(at->second);
-          kept != allocations_kept.end() && kept->second == hash)
-        continue;
-      if (is_stale) {
-        VETTA_TRY(writer.add_allocations(at->second, held.allocations));
-        continue;
-      }
-      VETTA_TRY(writer.set_allocations(at->second, held.allocations, snapshot.at));
-      allocations_kept[at->second] = hash;
-    }
-    return {};
-  };
   const auto keep = [&](records::Writer& writer) -> Result<void> {
     const auto last = VETTA_TRY(writer.reader().snapshot_time(cluster));
     const bool is_stale = last && snapshot.at < *last;
     if (snapshot.partitions.is_known() && !is_stale)
       VETTA_TRY(writer.set_partitions(cluster, snapshot.partitions.value, snapshot.at));
-    if (snapshot.nodes.is_known() && !is_stale) VETTA_TRY(keep_nodes(writer));
-    Ids ids;
-    if (snapshot.jobs.is_known()) {
-      VETTA_TRY(writer.set_snapshot_time(cluster, snapshot.at));
-      VETTA_TRY(keep_jobs(writer, is_stale, ids));
-    }
-    if (snapshot.allocations.is_known()) VETTA_TRY(keep_allocations(writer, is_stale, ids));
+    if (snapshot.nodes.is_known() && !is_stale) VETTA_TRY(keep_nodes(writer, snapshot));
+    AttemptIds ids;
+    if (snapshot.jobs.is_known()) ids = VETTA_TRY(keep_jobs(writer, snapshot, is_stale, taken));
+    if (snapshot.allocations.is_known())
+      VETTA_TRY(keep_allocations(writer, snapshot, is_stale, ids));
     if (allocations_kept.size() > 2 * ids.size() + 1000) allocations_kept.clear();
     return {};
   };

@@ -2,9 +2,11 @@
 // What Ingest holds, and the parts its takes share.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "ingest/ingest.h"
 
@@ -17,9 +19,12 @@ struct PlacedRank {
   series::RankRef ref;
 };
 
+/// Attempts of one cluster by job id and submit time.
+using AttemptIds = std::map<std::pair<std::uint64_t, Time>, records::AttemptId>;
+
 struct Ingest::State {
   State(records::Records& r, series::AttemptFiles& f, series::Store& s, Hooks h, Options o)
-      : records(r), files(f), store(s), hooks(std::move(h)), options(std::move(o)) {}
+      : records(r), files(f), store(s), hooks(std::move(h)), options(o) {}
 
   records::Records& records;
   series::AttemptFiles& files;
@@ -69,6 +74,14 @@ struct Ingest::State {
                                          const model::Batch& batch,
                                          const std::set<std::uint64_t>& unplaced);
 
+  /// Parts of a snapshot; a stale one is older than what is kept already.
+  [[nodiscard]] Result<void> keep_nodes(records::Writer& writer, const slurm::Snapshot& snapshot);
+  [[nodiscard]] Result<AttemptIds> keep_jobs(records::Writer& writer,
+                                             const slurm::Snapshot& snapshot, bool is_stale,
+                                             Taken& taken);
+  [[nodiscard]] Result<void> keep_allocations(records::Writer& writer,
+                                              const slurm::Snapshot& snapshot, bool is_stale,
+                                              const AttemptIds& ids);
   [[nodiscard]] Result<Taken> take_snapshot(const slurm::Snapshot& snapshot);
   [[nodiscard]] Result<Taken> take_accounting(const slurm::Accounting& accounting);
   [[nodiscard]] Result<model::Ack> take_batch(const model::Hello& agent, const model::Batch& batch,

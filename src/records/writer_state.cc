@@ -44,64 +44,83 @@ Result<IntervalSet> sequences_of(Database& database, std::uint64_t agent_id) {
   return parse_intervals(statement.text());
 }
 
-struct Slot {
-  std::int64_t position = 0;
-  std::string value;
-  bool is_seen = false;
-};
-
-using Slots = std::map<std::string, Slot, std::less<>>;
-
-Result<Slots> read_slots(Database& database, std::string_view sql, std::string_view cluster) {
-  auto statement = VETTA_TRY(database.prepare(sql));
-  statement.bind(cluster);
-  Slots out;
-  while (VETTA_TRY(statement.step())) {
-    std::string name = statement.text();
-    Slot slot;
-    slot.position = statement.integer();
-    slot.value = statement.text();
-    out.emplace(std::move(name), std::move(slot));
-  }
-  return out;
-}
-
 bool is_worth_telling(const model::Node& before, const model::Node& after) {
   return before.states != after.states || before.reason != after.reason;
 }
 
-constexpr std::string_view node_slots = "SELECT name,position,value FROM nodes WHERE cluster=?";
-constexpr std::string_view node_put =
-    "INSERT OR REPLACE INTO nodes(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)";
-constexpr std::string_view node_drop = "DELETE FROM nodes WHERE cluster=? AND name=?";
-constexpr std::string_view partition_slots =
-    "SELECT name,position,value FROM partitions WHERE cluster=?";
-constexpr std::string_view partition_put =
-    "INSERT OR REPLACE INTO partitions(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)";
-constexpr std::string_view partition_drop = "DELETE FROM partitions WHERE cluster=? AND name=?";
-
 struct SlotSql {
-  std::string_view put, drop;
+  std::string_view read, put, drop;
 };
 
-Result<void> put_slot(Database& database, const SlotSql& sql, std::string_view cluster,
-                      std::string_view name, std::int64_t position, Time as_of,
-                      std::string_view value) {
-  auto statement = VETTA_TRY(database.prepare(sql.put));
-  statement.bind(cluster).bind(name).bind(position).bind(as_of).bind_blob(value);
-  return statement.run();
-}
+constexpr SlotSql node_sql{
+    .read = "SELECT name,position,value FROM nodes WHERE cluster=?",
+    .put = "INSERT OR REPLACE INTO nodes(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)",
+    .drop = "DELETE FROM nodes WHERE cluster=? AND name=?",
+};
+constexpr SlotSql partition_sql{
+    .read = "SELECT name,position,value FROM partitions WHERE cluster=?",
+    .put = "INSERT OR REPLACE INTO partitions(cluster,name,position,as_of,value) VALUES(?,?,?,?,?)",
+    .drop = "DELETE FROM partitions WHERE cluster=? AND name=?",
+};
 
-Result<void> drop_unseen(Database& database, const SlotSql& sql, std::string_view cluster,
-                         const Slots& slots) {
-  for (const auto& [name, slot] : slots) {
-    if (slot.is_seen) continue;
-    auto statement = VETTA_TRY(database.prepare(sql.drop));
-    statement.bind(cluster).bind(name);
-    VETTA_TRY(statement.run());
+/// A cluster's nodes or partitions as they are kept; brought up to date in Slurm's order.
+class Slots {
+ public:
+  static Result<Slots> read(Database& database, const SlotSql& sql, std::string_view cluster) {
+    Slots out(database, sql, cluster);
+    auto statement = VETTA_TRY(database.prepare(sql.read));
+    statement.bind(cluster);
+    while (VETTA_TRY(statement.step())) {
+      std::string name = statement.text();
+      Slot slot;
+      slot.position = statement.integer();
+      slot.value = statement.text();
+      out.slots_.emplace(std::move(name), std::move(slot));
+    }
+    return out;
   }
-  return {};
-}
+
+  /// Keeps the next one, if it is not kept so already; tells what was kept, null for a new one.
+  Result<const std::string*> put(std::string_view name, std::string_view value, Time as_of) {
+    const std::int64_t position = next_++;
+    const auto at = slots_.find(name);
+    const bool is_known = at != slots_.end();
+    if (is_known) at->second.is_seen = true;
+    if (!is_known || at->second.value != value || at->second.position != position) {
+      auto statement = VETTA_TRY(database_.prepare(sql_.put));
+      statement.bind(cluster_).bind(name).bind(position).bind(as_of).bind_blob(value);
+      VETTA_TRY(statement.run());
+    }
+    return is_known ? &at->second.value : nullptr;
+  }
+
+  /// Drops those that were not put.
+  Result<void> drop_others() {
+    for (const auto& [name, slot] : slots_) {
+      if (slot.is_seen) continue;
+      auto statement = VETTA_TRY(database_.prepare(sql_.drop));
+      statement.bind(cluster_).bind(name);
+      VETTA_TRY(statement.run());
+    }
+    return {};
+  }
+
+ private:
+  struct Slot {
+    std::int64_t position = 0;
+    std::string value;
+    bool is_seen = false;
+  };
+
+  Slots(Database& database, const SlotSql& sql, std::string_view cluster)
+      : database_(database), sql_(sql), cluster_(cluster) {}
+
+  Database& database_;
+  const SlotSql& sql_;
+  std::string_view cluster_;
+  std::map<std::string, Slot, std::less<>> slots_;
+  std::int64_t next_ = 0;
+};
 
 constexpr std::array owned_by_attempt{"incarnations", "allocations", "steps",
                                       "ranks",        "events",      "findings"};
@@ -110,41 +129,23 @@ constexpr std::array owned_by_attempt{"incarnations", "allocations", "steps",
 
 Result<std::vector<NodeChange>> Writer::set_nodes(std::string_view cluster,
                                                   std::span<const model::Node> nodes, Time as_of) {
-  constexpr SlotSql sql{node_put, node_drop};
-  auto slots = VETTA_TRY(read_slots(database_, node_slots, cluster));
+  auto slots = VETTA_TRY(Slots::read(database_, node_sql, cluster));
   std::vector<NodeChange> changes;
-  std::int64_t position = 0;
   for (const auto& node : nodes) {
-    const std::string value = encode(node);
-    auto at = slots.find(node.name);
-    const bool is_known = at != slots.end();
-    if (is_known) at->second.is_seen = true;
-    const bool is_same = is_known && at->second.value == value && at->second.position == position;
-    if (!is_same) VETTA_TRY(put_slot(database_, sql, cluster, node.name, position, as_of, value));
-    auto before = is_known ? decode_node(at->second.value) : std::nullopt;
+    const std::string* kept = VETTA_TRY(slots.put(node.name, encode(node), as_of));
+    auto before = kept != nullptr ? decode_node(*kept) : std::nullopt;
     if (!before || is_worth_telling(*before, node)) changes.push_back({std::move(before), node});
-    ++position;
   }
-  VETTA_TRY(drop_unseen(database_, sql, cluster, slots));
+  VETTA_TRY(slots.drop_others());
   return changes;
 }
 
 Result<void> Writer::set_partitions(std::string_view cluster,
                                     std::span<const model::Partition> partitions, Time as_of) {
-  constexpr SlotSql sql{partition_put, partition_drop};
-  auto slots = VETTA_TRY(read_slots(database_, partition_slots, cluster));
-  std::int64_t position = 0;
-  for (const auto& partition : partitions) {
-    const std::string value = encode(partition);
-    auto at = slots.find(partition.name);
-    if (at != slots.end()) at->second.is_seen = true;
-    const bool is_same =
-        at != slots.end() && at->second.value == value && at->second.position == position;
-    if (!is_same)
-      VETTA_TRY(put_slot(database_, sql, cluster, partition.name, position, as_of, value));
-    ++position;
-  }
-  return drop_unseen(database_, sql, cluster, slots);
+  auto slots = VETTA_TRY(Slots::read(database_, partition_sql, cluster));
+  for (const auto& partition : partitions)
+    VETTA_TRY(slots.put(partition.name, encode(partition), as_of));
+  return slots.drop_others();
 }
 
 Result<void> Writer::set_snapshot_time(std::string_view cluster, Time as_of) {
