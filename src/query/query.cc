@@ -350,16 +350,6 @@ std::vector<series::Latest> Query::node_latest(const model::Viewer&, std::string
   return store_.latest(metric, cluster);
 }
 
-Result<std::vector<series::Bucket>> Query::node_history(const model::Viewer&,
-                                                        std::string_view cluster,
-                                                        std::string_view node,
-                                                        std::string_view metric, Time from, Time to,
-                                                        Duration step) const {
-  const series::SeriesKey key{std::string(cluster), fmt::format("node:{}", node),
-                              std::string(metric)};
-  return store_.aggregate(key, from, to, step);
-}
-
 Result<std::vector<records::AgentRow>> Query::agents(const model::Viewer&) const {
   auto reader = VETTA_TRY(records_.read());
   return reader.agents();

@@ -111,12 +111,6 @@ class Query {
   [[nodiscard]] std::vector<series::Latest> node_latest(const model::Viewer& viewer,
                                                         std::string_view cluster,
                                                         std::string_view metric) const;
-  /// A node's metric in buckets; a bucket without a measurement has count 0.
-  [[nodiscard]] Result<std::vector<series::Bucket>> node_history(const model::Viewer& viewer,
-                                                                 std::string_view cluster,
-                                                                 std::string_view node,
-                                                                 std::string_view metric, Time from,
-                                                                 Time to, Duration step) const;
   [[nodiscard]] Result<std::vector<records::AgentRow>> agents(const model::Viewer& viewer) const;
 
  private:
