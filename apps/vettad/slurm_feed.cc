@@ -46,10 +46,11 @@ slurm::ReaderConfig reader_config(const Options& options) {
   return config;
 }
 
-SlurmFeed::SlurmFeed(const Options& options, ingest::Ingest& ingest, std::string known_cluster)
+SlurmFeed::SlurmFeed(const Options& options, ingest::Ingest& ingest,
+                     const std::string& known_cluster)
     : options_(options),
       ingest_(ingest),
-      cluster_(options.cluster.empty() ? std::move(known_cluster) : options.cluster),
+      cluster_(options.cluster.empty() ? known_cluster : options.cluster),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 SlurmFeed::~SlurmFeed() {

@@ -25,7 +25,7 @@ namespace vetta::daemon {
 class SlurmFeed {
  public:
   /// `known_cluster`: from an earlier run, so that a start without Slurm still answers.
-  SlurmFeed(const Options& options, ingest::Ingest& ingest, std::string known_cluster);
+  SlurmFeed(const Options& options, ingest::Ingest& ingest, const std::string& known_cluster);
   /// Stops within the time that a program of Slurm needs to be killed.
   ~SlurmFeed();
   SlurmFeed(const SlurmFeed&) = delete;

@@ -27,7 +27,7 @@ std::vector<std::string> split_exec(std::vector<std::string>& words) {
 int refuse(const CLI::ParseError& error, const CLI::App& at, bool as_json) {
   std::string path = at.get_name();
   for (const CLI::App* up = at.get_parent(); up != nullptr; up = up->get_parent())
-    path = up->get_name() + " " + path;
+    path.insert(0, up->get_name() + " ");
   return end_with(
       fail(Code::invalid, error.what(), "`" + path + " --help` shows what it takes").error(),
       as_json);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -77,7 +78,7 @@ std::string timeline(const Json& job, const Terminal& terminal, Time now) {
   const std::size_t cells = std::min<std::size_t>(terminal.screen_width() - 4, 60);
   std::string out = heading("time", terminal);
   const auto queue_cells = static_cast<std::size_t>(
-      std::clamp(waited / whole, 0.0, 1.0) * static_cast<double>(cells) + 0.5);
+      std::lround(std::clamp(waited / whole, 0.0, 1.0) * static_cast<double>(cells)));
   out += "  " + bar(0, 1, queue_cells) + terminal.cyan(bar(1, 0, cells - queue_cells)) + "\n";
   out += "  submitted " + local_short(*submit) + "   waited " + span(waited);
   if (start) out += "   started " + local_short(*start) + "   ran " + span(ran);

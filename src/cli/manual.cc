@@ -113,7 +113,8 @@ std::string fish(const std::vector<CommandText>& commands) {
   const auto about = [](std::string_view text) { return "'" + escaped(text, "'\\") + "'"; };
   for (const CommandText& command : commands) {
     const std::string here = "complete -c vetta -n '__vetta_at " + joined(command.path, " ") + "'";
-    for (const std::string& child : command.children) out += here + " -f -a " + child + "\n";
+    for (const std::string& child : command.children)
+      out.append(here).append(" -f -a ").append(child).append("\n");
     for (const auto& option : command.options) {
       out += here;
       for (const std::string& word : option.words)

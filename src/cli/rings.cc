@@ -2,6 +2,7 @@
 #include "cli/rings.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "sys/files.h"
@@ -56,7 +57,7 @@ Result<model::StepTable> read_rings(const std::string& folder) {
   std::uint32_t newest = 0;
   for (const std::string& name : VETTA_TRY(sys::list_folder(folder))) {
     if (!name.ends_with(".ring")) continue;
-    auto ring = read_one(folder + "/" + name, node);
+    auto ring = read_one(fmt::format("{}/{}", folder, name), node);
     if (!ring || ring->steps.marks.empty()) continue;
     newest = std::max(newest, ring->header.elastic_restart);
     rings.push_back(std::move(*ring));

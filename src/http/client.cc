@@ -147,7 +147,7 @@ Result<Reply> Client::Impl::finish(Transfer& transfer, CURLcode code) const {
   return reply;
 }
 
-Result<Reply> Client::request(Method method, std::string_view target, std::string body) {
+Result<Reply> Client::request(Method method, std::string_view target, const std::string& body) {
   Transfer transfer;
   HeaderList headers;
   const std::string url = impl_->options.server.url + std::string(target);

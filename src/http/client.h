@@ -43,7 +43,7 @@ class Client {
   /// Any status is a reply; an error means that there was none: unavailable (nobody listens),
   /// timeout, exhausted (reply too large), or conflict (cancelled).
   [[nodiscard]] Result<Reply> request(Method method, std::string_view target,
-                                      std::string body = {});
+                                      const std::string& body = {});
 
   /// Reads events until `on_event` returns false (fine), the server ends the stream (unavailable)
   /// or an answer other than 200 comes (then that reply is in `refused`, and the result is fine).

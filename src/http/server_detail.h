@@ -41,7 +41,7 @@ struct Shared {
 };
 
 /// Serves a connection to its end; keeps itself alive.
-void serve(Socket socket, Peer peer, std::shared_ptr<Shared> shared);
+void serve(Socket socket, Peer peer, const std::shared_ptr<Shared>& shared);
 /// Asks every session to end as soon as its running request is answered.
 void end_sessions(Shared& shared);
 /// Closes every session's socket now.

@@ -76,13 +76,16 @@ void count_status(Counters& counters, int status) {
 }
 
 template <typename T>
-struct Gauge {
+class Gauge {
+ public:
   explicit Gauge(T& count) : count_(count) { ++count_; }
 
   ~Gauge() { --count_; }
 
   Gauge(const Gauge&) = delete;
   Gauge& operator=(const Gauge&) = delete;
+
+ private:
   T& count_;
 };
 
@@ -465,7 +468,7 @@ asio::awaitable<void> Session::upgrade(Upgrade upgrade) {
   queue_ = nullptr;
 }
 
-void serve(Socket socket, Peer peer, std::shared_ptr<Shared> shared) {
+void serve(Socket socket, Peer peer, const std::shared_ptr<Shared>& shared) {
   ++shared->counters.connections_open;
   const auto session = std::make_shared<Session>(std::move(socket), std::move(peer), shared);
   {

@@ -3,7 +3,7 @@
 
 namespace vetta::http {
 
-bool ByteQueue::push(std::string bytes) {
+bool ByteQueue::push(std::string_view bytes) {
   {
     const std::scoped_lock lock(mutex_);
     if (!is_open_) return false;

@@ -25,7 +25,7 @@ class ByteQueue {
   explicit ByteQueue(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
   /// False when it is closed, or full: then it closes itself.
-  bool push(std::string bytes);
+  bool push(std::string_view bytes);
   void close();
   [[nodiscard]] bool is_open() const;
   /// It closed itself because the reader was too slow; what was queued before can still be taken.
@@ -84,7 +84,7 @@ class RawStream {
   explicit RawStream(std::size_t bytes_max = 8U << 20U) : queue_(bytes_max) {}
 
   /// False when the connection is gone or the other side reads too slowly.
-  bool send(std::string bytes) { return queue_.push(std::move(bytes)); }
+  bool send(std::string_view bytes) { return queue_.push(bytes); }
 
   /// What is queued still goes out.
   void close() { queue_.close(); }

@@ -124,7 +124,7 @@ Result<JobId> parse_job_id(std::string_view text) {
     const std::size_t end = std::min(rest.find('.'), rest.size());
     const auto number = small(rest.substr(1, end - 1));
     if (!number) return refuse();
-    (rest.front() == '_' ? job.task : job.het_offset) = *number;
+    (rest.front() == '_' ? job.task : job.het_offset) = number;
     rest.remove_prefix(end);
   }
   if (rest.starts_with('.') && rest.size() > 1)

@@ -35,13 +35,13 @@ struct Candidate {
 
 int rpcs_of(Question question) {
   switch (question) {
-    case Question::partitions: return 1;   // PARTITION_INFO
-    case Question::nodes: return 2;        // NODE_INFO, PARTITION_INFO
-    case Question::jobs: return 2;         // JOB_INFO, PARTITION_INFO
-    case Question::allocations: return 2;  // JOB_INFO, NODE_INFO
-    case Question::sdiag: return 1;        // STATS_INFO
-    case Question::accounting: return 0;   // goes to slurmdbd
-    case Question::cluster: return 2;      // BUILD_INFO, PING
+    case Question::accounting: return 0;  // goes to slurmdbd
+    case Question::partitions:            // PARTITION_INFO
+    case Question::sdiag: return 1;       // STATS_INFO
+    case Question::nodes:                 // NODE_INFO, PARTITION_INFO
+    case Question::jobs:                  // JOB_INFO, PARTITION_INFO
+    case Question::allocations:           // JOB_INFO, NODE_INFO
+    case Question::cluster: return 2;     // BUILD_INFO, PING
   }
   return 0;
 }
