@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/units.h"
 #include "options.h"
+#include "sys/limits.h"
 #include "sys/signals.h"
 
 namespace {
@@ -37,6 +38,9 @@ void print_config(const Options& options) {
 }
 
 vetta::Result<void> run(const Options& options) {
+  // One descriptor a ring and one a rank's process.
+  if (const auto files = vetta::sys::raise_open_files(); !files)
+    vetta::log::warn("open_files", files.error().text());
   auto signals = VETTA_TRY(vetta::sys::Signals::listen({SIGINT, SIGTERM}));
   const auto loop = VETTA_TRY(vetta::sys::EventLoop::make());
   const auto agent = VETTA_TRY(vetta::collect::Agent::start(*loop, options.settings));
