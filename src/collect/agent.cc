@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -27,6 +28,16 @@ std::uint64_t random_id() {
 
 /// Ended ranks that no vettad asked for in this time are given up.
 constexpr Duration ended_keep = std::chrono::hours(24);
+
+/// Between the kernel's word on a time and the plugin's or the agent's.
+constexpr Duration kill_slack = std::chrono::seconds(2);
+
+/// The clock of the kernel's log.
+Duration kernel_log_now() {
+  timespec at{};
+  ::clock_gettime(CLOCK_MONOTONIC_RAW, &at);
+  return std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec);
+}
 
 }  // namespace
 
@@ -181,15 +192,20 @@ void Agent::save_changes() {
   }
 }
 
+RankState* Agent::victim_of(const OomKill& kill, Time at) {
+  RankState* owner = discovery_.owner_of(kill.pid);
+  if (owner != nullptr && owner->was_there(at, kill_slack)) return owner;
+  return ranks_.find_at(kill.pid, at, kill_slack);  // it may be gone from /proc already
+}
+
 void Agent::read_kernel_log() {
   SpoolItem item;
   for (const OomKill& kill : kernel_log_->read()) {
-    RankState* state = discovery_.owner_of(kill.pid);
-    for (const auto& [id, each] : ranks_.all())  // it may be gone from /proc already
-      if (state == nullptr && each.rank.pid == kill.pid) state = ranks_.find(id);
+    const Time at = time_of(kill, now(), kernel_log_now());
+    const RankState* state = victim_of(kill, at);
     if (state == nullptr) continue;
     model::Event event;
-    event.time = proc_.boot_time().value_or(now()) + kill.since_boot;
+    event.time = at;
     event.kind = model::EventKind::oom_kill;
     event.node = settings_.node;
     event.rank = state->rank.rank;

@@ -55,6 +55,8 @@ class Agent {
   void table_changed(std::string_view reason);
   void save_changes();
   void read_kernel_log();
+  /// Whom a kill at that time hit, of the ranks that lived then.
+  [[nodiscard]] RankState* victim_of(const OomKill& kill, Time at);
   void scan();
   void scan_soon();
   void sample();

@@ -199,6 +199,13 @@ TEST(KernelLine, OutOfMemoryKillsOfBothKinds) {
   EXPECT_EQ(node->comm, "a b");
 }
 
+TEST(KernelLine, ItsTimeIsCountedBackFromNow) {
+  OomKill kill;
+  kill.since_boot = std::chrono::seconds(90);
+  EXPECT_EQ(time_of(kill, from_epoch_seconds(1'700'000'000), std::chrono::seconds(100)),
+            from_epoch_seconds(1'699'999'990));
+}
+
 TEST(KernelLine, OthersAndForgeriesAreNot) {
   EXPECT_FALSE(parse_kernel_line("6,1,2,-;usb 1-1: new device"));
   EXPECT_FALSE(parse_kernel_line("12,1,2,-;Out of memory: Killed process 12 (a)"))

@@ -42,6 +42,10 @@ std::optional<OomKill> parse_kernel_line(std::string_view record) {
   return out;
 }
 
+Time time_of(const OomKill& kill, Time wall_now, Duration raw_now) {
+  return wall_now - (raw_now - kill.since_boot);
+}
+
 Result<KernelLog> KernelLog::open(const std::string& path) {
   return KernelLog(VETTA_TRY(sys::open_file(path, O_RDONLY | O_NONBLOCK)));
 }

@@ -24,6 +24,10 @@ struct OomKill {
   std::string line;
 };
 
+/// When it was by this host's wall clock. The kernel's log counts by a clock that nobody adjusts,
+/// as CLOCK_MONOTONIC_RAW does: after months it is minutes off boot time + since_boot.
+[[nodiscard]] Time time_of(const OomKill& kill, Time wall_now, Duration raw_now);
+
 /// One record of /dev/kmsg: "priority,sequence,microseconds,flags;text\n…".
 [[nodiscard]] std::optional<OomKill> parse_kernel_line(std::string_view record);
 

@@ -35,6 +35,12 @@ RankState* RankTable::find_live(std::int32_t pid) {
   return it == live_.end() ? nullptr : find(it->second);
 }
 
+RankState* RankTable::find_at(std::int32_t pid, Time at, Duration slack) {
+  for (auto& [id, state] : ranks_)
+    if (state.rank.pid == pid && state.was_there(at, slack)) return &state;
+  return nullptr;
+}
+
 void RankTable::changed(RankState& state) {
   ++state.revision;
   changed_.insert(state.rank.rank_id);

@@ -31,6 +31,11 @@ struct RankState {
   bool is_launcher = false;
 
   [[nodiscard]] bool is_ended() const { return rank.end.has_value(); }
+
+  /// It had begun and not ended then; clocks and ways differ by up to `slack`.
+  [[nodiscard]] bool was_there(Time at, Duration slack) const {
+    return at + slack >= rank.start && (!rank.end || at - slack <= *rank.end);
+  }
 };
 
 /// A process as the kernel knows it.
@@ -50,6 +55,8 @@ class RankTable {
   [[nodiscard]] RankState* find(std::uint64_t rank_id);
   /// The rank whose own process this is and which has not ended.
   [[nodiscard]] RankState* find_live(std::int32_t pid);
+  /// The rank whose own process this was at that time, ended or not: ids are used again.
+  [[nodiscard]] RankState* find_at(std::int32_t pid, Time at, Duration slack);
 
   [[nodiscard]] const std::map<std::uint64_t, RankState>& all() const { return ranks_; }
 

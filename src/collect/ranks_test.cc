@@ -51,6 +51,26 @@ class Ranks : public testing::Test {
   std::uint64_t last_id_ = 0;
 };
 
+TEST_F(Ranks, WhoHadAProcessIdIsAQuestionOfTime) {
+  const Duration slack = std::chrono::seconds(2);
+  const std::uint64_t first = table.take(start(0, 8, 100)).rank.rank_id;  // from 1000
+  table.take(exit_of(start(0, 8, 100), 9));                               // to 2000
+  Registration again = start(1, 8, 100);
+  again.time = from_epoch_seconds(3000);
+  const std::uint64_t second = table.take(again).rank.rank_id;
+  const auto at = [&](std::int64_t seconds) -> std::uint64_t {
+    const RankState* state = table.find_at(100, from_epoch_seconds(seconds), slack);
+    return state == nullptr ? 0 : state->rank.rank_id;
+  };
+  EXPECT_EQ(at(997), 0U) << "a kill of last week";
+  EXPECT_EQ(at(998), first);
+  EXPECT_EQ(at(2002), first);
+  EXPECT_EQ(at(2003), 0U);
+  EXPECT_EQ(at(2998), second);
+  EXPECT_EQ(at(99'000), second);
+  EXPECT_EQ(table.find_at(101, from_epoch_seconds(1500), slack), nullptr);
+}
+
 TEST_F(Ranks, ATaskIsARankUntilItsExit) {
   RankState& state = table.take(start(5, 8, 100));
   EXPECT_EQ(state.rank.rank, 5);
