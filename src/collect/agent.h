@@ -75,6 +75,7 @@ class Agent {
   void settle_acknowledged();
   void forget_done();
   void limit_rings();
+  void check_rings();
   [[nodiscard]] bool counts(const Link& link) const;
   void forget(std::uint64_t rank_id);
 

@@ -156,6 +156,26 @@ void Agent::pump_soon() {
   });
 }
 
+void Agent::check_rings() {
+  SpoolItem item;
+  for (const Rings::Spoilt& ring : rings_.check()) {
+    log::warn("ring_spoilt", ring.why, {{"rank_id", fmt::format("{:016x}", ring.rank_id)}});
+    const RankState* state = ranks_.find(ring.rank_id);
+    if (state == nullptr) continue;
+    model::Event event;
+    event.time = now();
+    event.kind = model::EventKind::gap;
+    event.node = settings_.node;
+    event.rank = state->rank.rank;
+    event.rank_id = ring.rank_id;
+    event.message = "no more marks of this rank are read: " + ring.why;
+    event.source = "agent";
+    event.dedup = fmt::format("ring-{:016x}", ring.rank_id);
+    item.events.push_back(std::move(event));
+  }
+  if (!item.events.empty()) spool_.put(std::move(item));
+}
+
 /// Marks go out here, and links are looked after.
 void Agent::flush() {
   const Duration t = monotonic_now();
@@ -170,6 +190,7 @@ void Agent::flush() {
       ping(*link);
     }
   }
+  check_rings();
   pump_all(true);
   limit_rings();
   forget_done();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/rings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -27,12 +28,13 @@ Result<int> Rings::make(const sys::RingHeader& header) {
   const std::uint64_t id = header.rank_id;
   if (const auto it = readers_.find(id); it != readers_.end()) {
     // Said hello before; a file that its owner spoilt since gets no second life.
+    if (!it->second.spoilt.empty()) return fail(Code::invalid, it->second.spoilt);
     VETTA_TRY(it->second.reader.header());
     return it->second.reader.fd();
   }
   VETTA_TRY(sys::make_ring(path(id), header));
   auto reader = VETTA_TRY(sys::RingReader::open(path(id)));
-  return readers_.emplace(id, Open{std::move(reader), 0}).first->second.reader.fd();
+  return readers_.emplace(id, Open{std::move(reader), 0, header.uid}).first->second.reader.fd();
 }
 
 Result<sys::RingHeader> Rings::adopt(std::uint64_t rank_id) {
@@ -43,7 +45,7 @@ Result<sys::RingHeader> Rings::adopt(std::uint64_t rank_id) {
   if (header.rank_id != rank_id || ::fstat(reader.fd(), &info) != 0 || info.st_uid != header.uid)
     return fail(Code::invalid,
                 fmt::format("{} does not say what its name and owner say", path(rank_id)));
-  readers_.insert_or_assign(rank_id, Open{std::move(reader), header.read});
+  readers_.insert_or_assign(rank_id, Open{std::move(reader), header.read, header.uid});
   return header;
 }
 
@@ -66,7 +68,29 @@ Result<sys::RingContent> Rings::read(std::uint64_t rank_id, std::uint64_t after,
     none.next = after;
     return none;
   }
-  return it->second.reader.read(after, slots_max, is_final);
+  const Open& open = it->second;
+  if (!open.spoilt.empty()) return fail(Code::invalid, open.spoilt);
+  auto content = open.reader.read(after, slots_max, is_final);
+  if (!content && content.error().code == Code::invalid) open.spoilt = content.error().message;
+  return content;
+}
+
+std::vector<Rings::Spoilt> Rings::check() {
+  std::vector<Spoilt> out;
+  for (auto& [id, open] : readers_) {
+    const auto trimmed = open.reader.trim();
+    if (!trimmed && trimmed.error().code == Code::invalid && open.spoilt.empty())
+      open.spoilt = trimmed.error().message;
+    if (open.spoilt.empty() || open.is_told) continue;
+    open.is_told = true;
+    out.push_back({id, open.spoilt});
+  }
+  return out;
+}
+
+std::size_t Rings::count_of(std::uint32_t uid) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(readers_, [uid](const auto& each) { return each.second.uid == uid; }));
 }
 
 std::uint64_t Rings::acknowledged(std::uint64_t rank_id) const {

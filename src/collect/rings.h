@@ -36,12 +36,26 @@ class Rings {
   void acknowledge(std::uint64_t rank_id, std::uint64_t sequence);
   void remove(std::uint64_t rank_id);
 
+  struct Spoilt {
+    std::uint64_t rank_id = 0;
+    std::string why;
+  };
+
+  /// Cuts back what owners made larger, whether somebody reads it or not; what was spoilt since the
+  /// last call. Nothing is read any more from a ring that was.
+  [[nodiscard]] std::vector<Spoilt> check();
+
   [[nodiscard]] std::size_t size() const { return readers_.size(); }
+
+  [[nodiscard]] std::size_t count_of(std::uint32_t uid) const;
 
  private:
   struct Open {
     sys::RingReader reader;
     std::uint64_t acknowledged = 0;
+    std::uint32_t uid = 0;
+    mutable std::string spoilt{};  ///< why; a read may find out
+    bool is_told = false;
   };
 
   explicit Rings(std::string folder) : folder_(std::move(folder)) {}

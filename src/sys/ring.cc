@@ -27,6 +27,8 @@ constexpr std::size_t note_text_max = 92;
 /// bytes early, between two characters).
 constexpr std::size_t note_text_full = note_text_max - 3;
 constexpr std::size_t continuations_max = 64;
+/// File systems take more space than a file has bytes: a huge page of a tmpfs, maps of blocks.
+constexpr std::uint64_t space_slack = std::uint64_t{2} << 20U;
 /// Slots fetched by one read: 32 KiB.
 constexpr std::uint64_t slots_a_read = 256;
 
@@ -299,6 +301,7 @@ Result<RingHeader> RingReader::header() const {
 
 Result<RingContent> RingReader::read(std::uint64_t after, std::size_t slots_max,
                                      bool is_final) const {
+  VETTA_TRY(trim());
   const RingHeader now = VETTA_TRY(header());
   RingContent content;
   content.next = after;
@@ -327,6 +330,21 @@ Result<RingContent> RingReader::read(std::uint64_t after, std::size_t slots_max,
   }
   assembler.leave_open_note(first - 1);
   return content;
+}
+
+Result<void> RingReader::trim() const {
+  struct stat info{};
+
+  if (::fstat(fd_.get(), &info) != 0) return fail_errno("look at a ring", errno);
+  const std::uint64_t made = ring_header_bytes + slots_ * ring_slot_bytes;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  // Space can be taken behind the end, too (FALLOC_FL_KEEP_SIZE).
+  const std::uint64_t taken = static_cast<std::uint64_t>(info.st_blocks) * 512;
+  if (size <= made && taken <= made + space_slack) return {};
+  if (::ftruncate(fd_.get(), static_cast<off_t>(made)) != 0)
+    return fail_errno("cut a ring that its owner made larger", errno);
+  return fail(Code::invalid, fmt::format("a ring of {} bytes was made to take {} by its owner",
+                                         made, std::max(size, taken)));
 }
 
 Result<void> RingReader::store_read(std::uint64_t sequence) {

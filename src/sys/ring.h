@@ -88,11 +88,15 @@ class RingReader {
 
   /// Header as of now; fails when the file was cut or its fixed fields are not ours any more.
   [[nodiscard]] Result<RingHeader> header() const;
-  /// Good slots after sequence `after`, at most `slots_max` looked at. While the writer lives, what
-  /// may still be in the making (a damaged slot among the newest, a note that may go on) ends the
-  /// read before it; `is_final` says that nobody writes any more.
+  /// Good slots after sequence `after` (after a trim, whose error is this one's), at most
+  /// `slots_max` looked at. While the writer lives, what may still be in the making (a damaged slot
+  /// among the newest, a note that may go on) ends the read before it; `is_final` says that nobody
+  /// writes any more.
   [[nodiscard]] Result<RingContent> read(std::uint64_t after, std::size_t slots_max,
                                          bool is_final = false) const;
+  /// Nothing where the file takes what its maker gave it. Its owner can make it as large as the
+  /// file system is: it is cut back, and the error says so.
+  [[nodiscard]] Result<void> trim() const;
   /// Stores the acknowledged sequence.
   [[nodiscard]] Result<void> store_read(std::uint64_t sequence);
 

@@ -246,6 +246,41 @@ TEST_F(Ring, AFileThatItsOwnerCutIsAnErrorOrDamageNeverACrash) {
   EXPECT_FALSE(RingReader::open(path_));
 }
 
+TEST_F(Ring, AFileThatItsOwnerMadeLargerIsCutBack) {
+  make(16);
+  auto writer = RingWriter::open(path_);
+  ASSERT_TRUE(writer->write(step(1)));
+  const auto reader = RingReader::open(path_);
+  EXPECT_TRUE(reader->trim());
+  const auto owner = open_file(path_, O_RDWR);
+  ASSERT_EQ(::posix_fallocate(owner->get(), 0, 8 << 20), 0);
+  const auto read = reader->read(0, 100);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("8388608"), std::string::npos) << read.error().message;
+  struct stat info{};
+
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 4096 + 16 * 128);
+  EXPECT_LE(info.st_blocks * 512, 2 << 20);
+  EXPECT_EQ(reader->read(0, 100)->steps.size(), 1U) << "what lay in it is still there";
+}
+
+TEST_F(Ring, SpaceBehindTheEndIsTakenBack) {
+  make(16);
+  const auto reader = RingReader::open(path_);
+  const auto owner = open_file(path_, O_RDWR);
+  if (::fallocate(owner->get(), FALLOC_FL_KEEP_SIZE, 0, 8 << 20) != 0)
+    GTEST_SKIP() << "this file system cannot";
+  struct stat info{};
+
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  if (info.st_blocks * 512 < 8 << 20) GTEST_SKIP() << "this file system does not count it";
+  EXPECT_FALSE(reader->trim());
+  EXPECT_TRUE(reader->trim());
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_LE(info.st_blocks * 512, 2 << 20);
+}
+
 TEST_F(Ring, ChangedFixedFieldsAreRefused) {
   make(16);
   const auto reader = RingReader::open(path_);
