@@ -15,6 +15,7 @@
 #include "collect/sample.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "sys/limits.h"
 
 namespace vetta::collect {
 namespace {
@@ -28,6 +29,15 @@ std::uint64_t random_id() {
 
 /// Ended ranks that no vettad asked for in this time are given up.
 constexpr Duration ended_keep = std::chrono::hours(24);
+
+/// Descriptors for all but rings and processes of ranks: sockets, /proc, probes.
+constexpr std::uint64_t files_kept = 512;
+
+/// How many rings, and how many processes, may hold a descriptor each.
+std::size_t files_for_ranks() {
+  const std::uint64_t files = sys::open_files_max();
+  return static_cast<std::size_t>(files > 2 * files_kept ? (files - files_kept) / 2 : files / 4);
+}
 
 /// Between the kernel's word on a time and the plugin's or the agent's.
 constexpr Duration kill_slack = std::chrono::seconds(2);
@@ -78,13 +88,18 @@ Result<std::unique_ptr<Agent>> Agent::start(sys::EventLoop& loop, Settings setti
   std::unique_ptr<Agent> agent(new Agent(loop, std::move(settings), std::move(*lock),
                                          std::move(rings), std::move(state_file)));
   Agent* raw = agent.get();
-  raw->ends_ = std::make_unique<EndWatch>(loop, raw->proc_, raw->ranks_,
-                                          [raw] { raw->table_changed("end"); });
+  constexpr std::size_t pidfds_max = 4096;
+  raw->ends_ = std::make_unique<EndWatch>(
+      loop, raw->proc_, raw->ranks_, [raw] { raw->table_changed("end"); },
+      std::min(pidfds_max, files_for_ranks()));
   raw->restore();
   raw->open_kernel_log();
+  Intake::Limits limits;
+  limits.rings = std::min(limits.rings, files_for_ranks());
   raw->intake_ = VETTA_TRY(Intake::open(
-      folder, Intake::Parts{loop, raw->ranks_, raw->rings_, raw->discovery_,
-                            [raw](std::string_view reason) { raw->table_changed(reason); }}));
+      folder,
+      Intake::Parts{loop, raw->ranks_, raw->rings_, raw->discovery_,
+                    [raw](std::string_view reason) { raw->table_changed(reason); }, limits}));
   raw->scan();
   raw->arm_sampling();
   raw->flush_timer_ = loop.after(std::chrono::seconds(1), [raw] { raw->flush(); });

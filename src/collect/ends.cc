@@ -18,8 +18,8 @@ constexpr std::array<Duration, 4> look_after{
 }  // namespace
 
 EndWatch::EndWatch(sys::EventLoop& loop, const sys::Procfs& proc, RankTable& ranks,
-                   std::function<void()> ended)
-    : loop_(loop), proc_(proc), ranks_(ranks), ended_(std::move(ended)) {}
+                   std::function<void()> ended, std::size_t pidfds_max)
+    : loop_(loop), proc_(proc), ranks_(ranks), ended_(std::move(ended)), pidfds_max_(pidfds_max) {}
 
 EndWatch::~EndWatch() {
   while (!watched_.empty()) forget(watched_.begin()->first);
@@ -34,7 +34,10 @@ bool EndWatch::is_alive(const RankState& state) const {
 void EndWatch::watch(const RankState& state) {
   const std::uint64_t id = state.rank.rank_id;
   if (state.is_ended() || watched_.contains(id)) return;
-  auto pidfd = sys::open_pidfd(state.rank.pid);
+  sys::Fd pidfd;
+  if (watched_.size() < pidfds_max_) {
+    if (auto opened = sys::open_pidfd(state.rank.pid)) pidfd = std::move(*opened);
+  }
   if (!is_alive(state)) {
     // It ended before we came to look. The exit datagram may be the next to be read.
     Watched& gone = watched_[id];
@@ -44,8 +47,8 @@ void EndWatch::watch(const RankState& state) {
     return;
   }
   if (!pidfd) return;  // look() will find out
-  const int fd = pidfd->get();
-  watched_[id].pidfd = std::move(*pidfd);
+  const int fd = pidfd.get();
+  watched_[id].pidfd = std::move(pidfd);
   const auto watched =
       loop_.watch(fd, sys::EventLoop::readable, [this, id](std::uint32_t) { noticed(id); });
   if (!watched) watched_.erase(id);

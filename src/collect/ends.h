@@ -16,9 +16,10 @@ namespace vetta::collect {
 
 class EndWatch {
  public:
-  /// `ended` is called after a rank's end was put into the table.
+  /// `ended` is called after a rank's end was put into the table. At most `pidfds_max` processes
+  /// are watched by a descriptor, the others by look().
   EndWatch(sys::EventLoop& loop, const sys::Procfs& proc, RankTable& ranks,
-           std::function<void()> ended);
+           std::function<void()> ended, std::size_t pidfds_max = 4096);
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
@@ -26,9 +27,12 @@ class EndWatch {
   /// Watches the rank's process, if it is not watched yet and has not ended. A process that is not
   /// there any more, or is another by its start time, has ended.
   void watch(const RankState& state);
-  /// For kernels without pidfd: looks at every rank that is not watched.
+  /// For kernels without pidfd, and for ranks without one: looks at all that are not watched.
   void look();
   void forget(std::uint64_t rank_id);
+
+  /// Ranks that are watched by a descriptor, or whose end was noticed.
+  [[nodiscard]] std::size_t watched() const { return watched_.size(); }
 
  private:
   struct Watched {
@@ -46,6 +50,7 @@ class EndWatch {
   const sys::Procfs& proc_;
   RankTable& ranks_;
   std::function<void()> ended_;
+  std::size_t pidfds_max_;
   std::unordered_map<std::uint64_t, Watched> watched_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/intake.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,27 +12,32 @@ namespace {
 
 using sys::EventLoop;
 
-constexpr std::size_t probes_max = 256;  ///< connections at one time
 constexpr Duration hello_wait_max = std::chrono::seconds(2);
-/// Rings of one node: the limit of what a user who forks can make us keep.
-constexpr std::size_t rings_count_max = 2048;
+/// Connections let in before others have their turn.
+constexpr int accepts_a_round = 32;
+constexpr Duration accept_pause = std::chrono::seconds(1);
+
+/// Whose word is the site's, and who could stop this agent anyway.
+bool is_trusted_uid(std::uint32_t uid) {
+  return uid == 0 || uid == ::geteuid();
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Intake>> Intake::open(const std::string& folder, Parts parts) {
-  auto tasks = VETTA_TRY(sys::DatagramSocket::bind(folder + "/agent.sock", 0666));
+  auto tasks = VETTA_TRY(sys::DatagramSocket::bind(folder + "/agent.sock", 0600));
   auto probes = VETTA_TRY(sys::PacketListener::bind(folder + "/probe.sock", 0666));
   std::unique_ptr<Intake> intake(new Intake(std::move(parts), std::move(tasks), std::move(probes)));
   Intake* raw = intake.get();
   VETTA_TRY(raw->parts_.loop.watch(raw->tasks_.fd(), EventLoop::readable,
                                    [raw](std::uint32_t) { raw->read_tasks(); }));
-  VETTA_TRY(raw->parts_.loop.watch(raw->probes_.fd(), EventLoop::readable,
-                                   [raw](std::uint32_t) { raw->accept_probes(); }));
+  VETTA_TRY(raw->listen_probes());
   return intake;
 }
 
 Intake::~Intake() {
   while (!open_.empty()) drop_probe(open_.begin()->first);
+  parts_.loop.cancel(pause_timer_);
   parts_.loop.unwatch(tasks_.fd());
   parts_.loop.unwatch(probes_.fd());
 }
@@ -46,8 +52,7 @@ void Intake::read_tasks() {
 }
 
 void Intake::take_task(const sys::Datagram& datagram) {
-  const std::uint32_t own = ::geteuid();
-  if (!datagram.peer || (datagram.peer->uid != 0 && datagram.peer->uid != own)) {
+  if (!datagram.peer || !is_trusted_uid(datagram.peer->uid)) {
     const std::string uid = datagram.peer ? std::to_string(datagram.peer->uid) : "?";
     return log::warn("registration_refused", "a registration that is not the plugin's",
                      {{"uid", uid}});
@@ -64,19 +69,54 @@ void Intake::take_task(const sys::Datagram& datagram) {
   parts_.changed(registration->is_exit ? "exit" : "start");
 }
 
+Result<void> Intake::listen_probes() {
+  return parts_.loop.watch(probes_.fd(), EventLoop::readable,
+                           [this](std::uint32_t) { accept_probes(); });
+}
+
 void Intake::accept_probes() {
-  for (;;) {
+  for (int i = 0; i < accepts_a_round; ++i) {
     auto probe = probes_.accept();
-    if (!probe) return log::warn("probe_refused", probe.error().text());
+    if (!probe) return pause_accepting(probe.error());
     if (!probe->has_value()) return;
-    if (open_.size() >= probes_max) continue;  // closed at once: it tries again later
-    const int fd = (*probe)->fd();
-    const auto timer = parts_.loop.after(hello_wait_max, [this, fd] { drop_probe(fd); });
-    open_.emplace(fd, Probe{std::move(**probe), timer});
-    const auto watched =
-        parts_.loop.watch(fd, EventLoop::readable, [this, fd](std::uint32_t) { read_probe(fd); });
-    if (!watched) drop_probe(fd);
+    take_probe(std::move(**probe));
   }
+}
+
+void Intake::pause_accepting(const Error& why) {
+  log::warn("probe_refused", why.text());
+  parts_.loop.unwatch(probes_.fd());
+  pause_timer_ = parts_.loop.after(accept_pause, [this] {
+    pause_timer_ = 0;
+    if (const auto listens = listen_probes(); !listens) pause_accepting(listens.error());
+  });
+}
+
+Result<void> Intake::check_room_for_probe(const sys::PeerCredentials& peer) const {
+  if (open_.size() >= parts_.limits.probes)
+    return fail(Code::exhausted, fmt::format("{} connections wait already", open_.size()));
+  const auto of_user = static_cast<std::size_t>(std::ranges::count_if(
+      open_, [&peer](const auto& each) { return each.second.peer.uid == peer.uid; }));
+  if (!is_trusted_uid(peer.uid) && of_user >= parts_.limits.probes_a_user)
+    return fail(Code::exhausted,
+                fmt::format("user {} has {} connections that say nothing", peer.uid, of_user));
+  return {};
+}
+
+void Intake::take_probe(sys::PacketSocket socket) {
+  const auto peer = socket.peer();
+  if (!peer) return;
+  // Closed at once: it tries again later.
+  if (const auto room = check_room_for_probe(*peer); !room)
+    return log::warn("probe_refused", room.error().text());
+  const int fd = socket.fd();
+  const auto timer = parts_.loop.after(hello_wait_max, [this, fd] { drop_probe(fd); });
+  open_.emplace(fd, Probe{std::move(socket), *peer, timer});
+  read_probe(fd);  // most have said hello already, and wait for no turn
+  if (!open_.contains(fd)) return;
+  const auto watched =
+      parts_.loop.watch(fd, EventLoop::readable, [this, fd](std::uint32_t) { read_probe(fd); });
+  if (!watched) drop_probe(fd);
 }
 
 void Intake::drop_probe(int fd) {
@@ -93,10 +133,10 @@ void Intake::read_probe(int fd) {
   sys::PacketSocket& socket = it->second.socket;
   const auto hello = socket.receive(hello_bytes_max);
   if (hello && !hello->has_value()) return;
-  const auto peer = socket.peer();
-  if (!hello || (*hello)->empty() || !peer) return drop_probe(fd);
+  const sys::PeerCredentials peer = it->second.peer;
+  if (!hello || (*hello)->empty()) return drop_probe(fd);
   read_tasks();  // the start of its task may wait in the other socket
-  const auto ring = ring_for(*peer, **hello);
+  const auto ring = ring_for(peer, **hello);
   if (ring) {
     const std::uint64_t bytes =
         sys::ring_header_bytes + sys::ring_slots_default * sys::ring_slot_bytes;
@@ -105,9 +145,20 @@ void Intake::read_probe(int fd) {
     parts_.changed("hello");
   } else {
     [[maybe_unused]] const auto sent = socket.send(probe_refusal(ring.error().text()));
-    log::warn("probe_refused", ring.error().text(), {{"pid", std::to_string(peer->pid)}});
+    log::warn("probe_refused", ring.error().text(), {{"pid", std::to_string(peer.pid)}});
   }
   drop_probe(fd);
+}
+
+Result<void> Intake::check_room_for_ring(std::uint32_t uid) const {
+  if (parts_.rings.size() >= parts_.limits.rings)
+    return fail(Code::exhausted,
+                fmt::format("this node has {} rings already", parts_.rings.size()));
+  const std::size_t of_user = parts_.rings.count_of(uid);
+  if (!is_trusted_uid(uid) && of_user >= parts_.limits.rings_a_user)
+    return fail(Code::exhausted,
+                fmt::format("user {} has {} rings on this node already", uid, of_user));
+  return {};
 }
 
 Result<std::pair<std::uint64_t, int>> Intake::ring_for(const sys::PeerCredentials& peer,
@@ -123,8 +174,7 @@ Result<std::pair<std::uint64_t, int>> Intake::ring_for(const sys::PeerCredential
   if (owner->rank.uid != peer.uid)
     return fail(Code::denied, fmt::format("process {} of user {} is below a task of user {}",
                                           peer.pid, peer.uid, owner->rank.uid));
-  if (parts_.rings.size() >= rings_count_max)
-    return fail(Code::exhausted, fmt::format("this node has {} rings already", rings_count_max));
+  VETTA_TRY(check_room_for_ring(peer.uid));
   const std::uint64_t before = owner->rank.rank_id;
   RankState& state = parts_.ranks.take(*owner, hello, process);
   if (state.rank.rank_id != before) parts_.discovery.reassign(before);

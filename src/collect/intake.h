@@ -18,6 +18,15 @@ namespace vetta::collect {
 
 class Intake {
  public:
+  /// Of one node: what users who fork can make us keep. Root and our own user are held only by the
+  /// node's totals.
+  struct Limits {
+    std::size_t rings = 2048;
+    std::size_t rings_a_user = 512;
+    std::size_t probes = 256;  ///< connections at one time that have not said hello yet
+    std::size_t probes_a_user = 32;
+  };
+
   struct Parts {
     sys::EventLoop& loop;
     RankTable& ranks;
@@ -25,6 +34,7 @@ class Intake {
     Discovery& discovery;
     /// After the table changed; with the reason "start", "exit" or "hello".
     std::function<void(std::string_view reason)> changed;
+    Limits limits{};
   };
 
   /// Binds agent.sock and probe.sock in `folder` and listens.
@@ -39,12 +49,20 @@ class Intake {
 
   struct Probe {
     sys::PacketSocket socket;
+    sys::PeerCredentials peer;
     sys::EventLoop::TimerId timer = 0;
   };
 
   void read_tasks();
   void take_task(const sys::Datagram& datagram);
+  [[nodiscard]] Result<void> listen_probes();
   void accept_probes();
+  /// Nobody can be let in now (no descriptor is left): the socket stays readable, so it is not
+  /// watched for a while.
+  void pause_accepting(const Error& why);
+  void take_probe(sys::PacketSocket socket);
+  [[nodiscard]] Result<void> check_room_for_probe(const sys::PeerCredentials& peer) const;
+  [[nodiscard]] Result<void> check_room_for_ring(std::uint32_t uid) const;
   void read_probe(int fd);
   void drop_probe(int fd);
   /// The ring for this hello: its path and descriptor.
@@ -55,6 +73,7 @@ class Intake {
   sys::DatagramSocket tasks_;
   sys::PacketListener probes_;
   std::unordered_map<int, Probe> open_;
+  sys::EventLoop::TimerId pause_timer_ = 0;
 };
 
 }  // namespace vetta::collect

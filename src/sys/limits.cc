@@ -20,4 +20,9 @@ Result<std::uint64_t> raise_open_files() {
   return limit.rlim_cur;
 }
 
+std::uint64_t open_files_max() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
+
 }  // namespace vetta::sys

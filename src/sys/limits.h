@@ -13,4 +13,7 @@ namespace vetta::sys {
 /// Gives the limit that holds now. An error leaves the limit as it was: the program can go on.
 [[nodiscard]] Result<std::uint64_t> raise_open_files();
 
+/// The soft limit as it is now; 1,024 where the kernel does not say.
+[[nodiscard]] std::uint64_t open_files_max();
+
 }  // namespace vetta::sys

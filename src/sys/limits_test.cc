@@ -13,6 +13,7 @@ TEST(Limits, TheSoftLimitOfOpenFilesBecomesTheHardOne) {
   rlimit low = before;
   low.rlim_cur = 64;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  EXPECT_EQ(open_files_max(), 64U);
   const auto raised = raise_open_files();
   rlimit after{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
