@@ -133,7 +133,14 @@ void Agent::pump(Link& link, bool with_marks) {
     auto batch = link.delivery.next(monotonic_now(), with_marks);
     if (!batch) break;
     shift(*batch, link.clock.offset());
-    link.uplink->send(model::Frame(std::move(*batch)));
+    const Delivery::Encoded frame = link.delivery.encode(*batch);
+    if (frame.is_given_up)
+      log::error("batch_too_large", "a batch that vettad would refuse was given up",
+                 {{"vettad", link.uplink->address().text()},
+                  {"sequence", std::to_string(batch->sequence)},
+                  {"ranks", std::to_string(batch->ranks.size())},
+                  {"events", std::to_string(batch->events.size())}});
+    link.uplink->send_bytes(frame.bytes);
     with_marks = with_marks && link.delivery.has_backlog();
   }
   if (link.delivery.dropped() != link.dropped_said) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/text.h"
 
@@ -17,6 +18,18 @@ constexpr std::size_t slots_a_rank = 1024;
 /// A place from before its rank's start (less what clocks may have been set by) is none.
 constexpr Duration clock_step_max = std::chrono::minutes(1);
 constexpr std::int64_t duration_max_ns = std::int64_t{7} * 24 * 3600 * 1'000'000'000;
+
+std::size_t size_of(const model::Rank& rank) {
+  return 150 + rank.step_id.size() + rank.node.size() + rank.devices.size();
+}
+
+std::size_t size_of(const model::Event& event) {
+  return 150 + event.node.size() + event.message.size() + event.detail.size() +
+         event.source.size() + event.dedup.size();
+}
+
+constexpr std::size_t mark_bytes = 90;
+constexpr std::size_t part_bytes = 64;  ///< of a rank's end, place and head of marks, each
 
 std::string_view last_line(std::string_view text) {
   text = trim(text.substr(0, text.find('\n')));
@@ -46,6 +59,20 @@ std::optional<model::Event> event_of(const RankState& state, const sys::RingNote
   event.rank_id = state.rank.rank_id;
   event.source = "probe";
   event.dedup = fmt::format("note-{:016x}-{}", state.rank.rank_id, note.sequence);
+  return event;
+}
+
+model::Event event_of_held_notes(const RankState& state, std::uint64_t count, Time time) {
+  model::Event event;
+  event.kind = model::EventKind::gap;
+  event.time = time;
+  event.message = fmt::format("{} more notes of this rank were not kept: {} are", count,
+                              Delivery::notes_a_rank);
+  event.node = state.rank.node;
+  event.rank = state.rank.rank;
+  event.rank_id = state.rank.rank_id;
+  event.source = "agent";
+  event.dedup = fmt::format("notes-{:016x}", state.rank.rank_id);
   return event;
 }
 
@@ -99,6 +126,7 @@ void Delivery::connected(std::uint16_t protocol) {
 void Delivery::disconnected() {
   for (auto& [id, cursor] : cursors_) {
     cursor.marks_sent = cursor.marks_acknowledged;
+    cursor.notes_sent = cursor.notes_acknowledged;
     cursor.is_end_sent = cursor.is_end_acknowledged;
     cursor.place_sent = cursor.place_acknowledged;
     cursor.revision_sent = 0;
@@ -144,24 +172,47 @@ std::optional<model::Batch> Delivery::next(Duration monotonic, bool with_marks) 
   }
   std::optional<model::Batch> batch;
   if (!again_.empty()) batch = next_item();  // old numbers go before new ones
-  if (!batch) {
-    model::Batch fresh;
-    InFlight flight;
-    slots_left_ = slots_a_batch;
-    has_backlog_ = false;
-    for (const auto& [id, state] : ranks_.all())
-      add_rank(state, monotonic, with_marks, fresh, flight);
-    if (!flight.parts.empty()) {
-      fresh.sequence = flight.sequence = ++sequence_;
-      in_flight_.push_back(std::move(flight));
-      batch = std::move(fresh);
-    }
-  }
+  if (!batch) batch = next_of_ranks(monotonic, with_marks);
   if (!batch) batch = next_item();
   if (!batch) return std::nullopt;
   batch->agent_id = agent_id_;
-  batch->dropped_batches = dropped_;
+  batch->dropped_batches = dropped_ + given_up_;
   return batch;
+}
+
+/// Begins where the one before had no more room, so that nobody who has much to say keeps others
+/// from theirs.
+std::optional<model::Batch> Delivery::next_of_ranks(Duration monotonic, bool with_marks) {
+  model::Batch batch;
+  InFlight flight;
+  slots_left_ = slots_a_batch;
+  bytes_ = 0;
+  has_backlog_ = false;
+  const auto& ranks = ranks_.all();
+  auto it = ranks.lower_bound(std::exchange(next_rank_, 0));
+  for (std::size_t i = 0; i < ranks.size(); ++i, ++it) {
+    if (it == ranks.end()) it = ranks.begin();
+    if (flight.parts.size() >= ranks_a_batch || bytes_ >= bytes_a_batch) {
+      has_backlog_ = true;
+      if (next_rank_ == 0) next_rank_ = it->first;
+      break;
+    }
+    add_rank(it->second, monotonic, with_marks, batch, flight);
+  }
+  if (flight.parts.empty()) return std::nullopt;
+  batch.sequence = flight.sequence = ++sequence_;
+  in_flight_.push_back(std::move(flight));
+  return batch;
+}
+
+Delivery::Encoded Delivery::encode(const model::Batch& batch, std::size_t bytes_max) {
+  Encoded out{model::encode(model::Frame(batch)), false};
+  if (out.bytes.size() <= bytes_max) return out;
+  model::Batch empty;
+  empty.agent_id = batch.agent_id;
+  empty.sequence = batch.sequence;
+  empty.dropped_batches = dropped_ + ++given_up_;
+  return {model::encode(model::Frame(std::move(empty))), true};
 }
 
 void Delivery::add_place(const RankState& state, Cursor& cursor, const sys::RingContent& content,
@@ -182,8 +233,19 @@ void Delivery::add_place(const RankState& state, Cursor& cursor, const sys::Ring
   const bool is_last = state.is_ended() && (place->step || place->phase);
   if (!is_due && !is_last) return;
   batch.places.push_back({state.rank.rank_id, *place});
+  bytes_ += part_bytes;
   cursor.place_sent = part.place = place;
   cursor.place_sent_at = monotonic;
+}
+
+void Delivery::add_notes(const RankState& state, Cursor& cursor, const sys::RingContent& content,
+                         model::Batch& batch) {
+  for (const sys::RingNote& note : content.notes) {
+    auto event = event_of(state, note);
+    if (!event || ++cursor.notes_sent > notes_a_rank) continue;
+    bytes_ += size_of(*event);
+    batch.events.push_back(std::move(*event));
+  }
 }
 
 bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monotonic,
@@ -193,6 +255,7 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monoto
       std::min(slots_left_, cursor.times_unplaced > 0 ? slots_unplaced : slots_a_rank);
   if (slots == 0) {
     has_backlog_ = true;
+    if (next_rank_ == 0) next_rank_ = id;
     return false;
   }
   const auto content = rings_.read(id, cursor.marks_sent, slots, state.is_ended());
@@ -213,11 +276,11 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monoto
     for (const model::Mark& mark : marks.marks)
       cursor.last_steps = {cursor.last_steps[1], mark.duration};
     marks.overwritten = cursor.overwritten;
-    for (const sys::RingNote& note : content->notes)
-      if (auto event = event_of(state, note)) batch.events.push_back(std::move(*event));
+    add_notes(state, cursor, *content, batch);
+    bytes_ += part_bytes + marks.marks.size() * mark_bytes;
     batch.marks.push_back(std::move(marks));
-    cursor.marks_sent = content->next;
-    part.marks_to = content->next;
+    cursor.marks_sent = part.marks_to = content->next;
+    part.notes_to = cursor.notes_sent;
   }
   if (!content->has_more) add_place(state, cursor, *content, monotonic, batch, part);
   return !content->has_more;
@@ -238,11 +301,16 @@ void Delivery::add_rank(const RankState& state, Duration monotonic, bool with_ma
   if (!is_news && part.marks_to == 0 && !part.place && !ends) return;
   if (is_news) {
     batch.ranks.push_back(state.rank);
+    bytes_ += size_of(state.rank);
     cursor.revision_sent = state.revision;
   }
   if (ends) {
     batch.ends.push_back(
         {state.rank.rank_id, *state.rank.end, state.rank.exit_code, state.rank.exit_signal});
+    bytes_ += part_bytes;
+    if (cursor.notes_sent > notes_a_rank)
+      batch.events.push_back(
+          event_of_held_notes(state, cursor.notes_sent - notes_a_rank, *state.rank.end));
     cursor.is_end_sent = part.has_end = true;
   }
   flight.parts.push_back(part);
@@ -255,6 +323,7 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
   if (!is_unplaced) {
     cursor.times_unplaced = 0;
     cursor.marks_acknowledged = std::max(cursor.marks_acknowledged, part.marks_to);
+    cursor.notes_acknowledged = std::max(cursor.notes_acknowledged, part.notes_to);
     if (part.place) cursor.place_acknowledged = part.place;
     if (part.has_end) {
       cursor.is_end_acknowledged = true;
@@ -266,6 +335,7 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
   cursor.not_before =
       monotonic + std::chrono::seconds(1U << static_cast<unsigned>(cursor.times_unplaced - 1));
   cursor.marks_sent = cursor.marks_acknowledged;
+  cursor.notes_sent = cursor.notes_acknowledged;
   cursor.is_end_sent = cursor.is_end_acknowledged;
   cursor.place_sent = cursor.place_acknowledged;
   cursor.revision_sent = 0;

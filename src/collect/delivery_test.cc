@@ -49,6 +49,12 @@ class Deliver : public testing::Test {
     }
   }
 
+  void write_notes(std::uint64_t id, int count, const std::string& text) {
+    auto writer = sys::RingWriter::open(rings_->path(id)).value();
+    for (int i = 0; i < count; ++i)
+      ASSERT_TRUE(writer.write(sys::RingNote{0, sys::RingNoteKind::exception, 77, text}));
+  }
+
   void place(std::uint64_t id, std::int64_t step, std::uint32_t phase, std::int64_t wall_ns = 9) {
     auto writer = sys::RingWriter::open(rings_->path(id)).value();
     ASSERT_TRUE(writer.write(sys::RingNow{step, phase, wall_ns}));
@@ -192,6 +198,85 @@ TEST_F(Deliver, InFlightAndBatchSizesAreBounded) {
     delivery_->acknowledge({batch->sequence, {}}, 0s);
   }
   EXPECT_EQ(marks, 12'000U);
+}
+
+TEST_F(Deliver, ThousandsOfNewRanksAreSeveralBatches) {
+  for (int i = 0; i < 4500; ++i) add_rank(false);
+  std::vector<std::size_t> sizes;
+  std::set<std::uint64_t> told;
+  while (const auto batch = delivery_->next(0s, false)) {
+    sizes.push_back(batch->ranks.size());
+    for (const model::Rank& rank : batch->ranks) told.insert(rank.rank_id);
+    EXPECT_FALSE(delivery_->encode(*batch).is_given_up);
+    EXPECT_EQ(delivery_->has_backlog(), told.size() < 4500);
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{2000, 2000, 500}));
+  EXPECT_EQ(told.size(), 4500U);
+}
+
+TEST_F(Deliver, LongNotesOfManyRanksStayBelowWhatVettadTakes) {
+  // Each byte becomes three (it is no text), and one line is both message and detail.
+  for (int i = 0; i < 10; ++i)
+    write_notes(add_rank(), 15, std::string(sys::ring_note_bytes_max, '\xff'));
+  std::size_t notes = 0;
+  while (const auto batch = delivery_->next(0s, true)) {
+    EXPECT_LT(delivery_->encode(*batch).bytes.size(), 2U << 20U);
+    notes += batch->events.size();
+    delivery_->acknowledge({batch->sequence, {}}, 0s);
+  }
+  EXPECT_GE(notes, 140U) << "all that do not wait for their end";
+}
+
+TEST_F(Deliver, NotesOfARankAreBoundedAndTheRestIsCounted) {
+  const std::uint64_t id = add_rank();
+  write_notes(id, 50, "x");
+  const auto lost = delivery_->next(0s, true);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->events.size(), 32U);
+  delivery_->disconnected();
+  delivery_->connected();
+  const auto again = delivery_->next(0s, true);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->events.size(), 32U) << "what a break took does not count twice";
+  delivery_->acknowledge({again->sequence, {}}, 0s);
+  write_notes(id, 5, "y");
+  table_.end(*table_.find(id), from_epoch_seconds(5), 0, {});
+  const auto last = delivery_->next(0s, true);
+  ASSERT_TRUE(last);
+  ASSERT_EQ(last->events.size(), 1U);
+  EXPECT_EQ(last->events[0].kind, model::EventKind::gap);
+  EXPECT_EQ(last->events[0].message, "23 more notes of this rank were not kept: 32 are");
+}
+
+TEST_F(Deliver, RanksWithMuchToSayTakeTurns) {
+  for (int i = 0; i < 6; ++i) write(add_rank(), 3000);
+  std::set<std::uint64_t> served;
+  for (int i = 0; i < 2; ++i) {
+    const auto batch = delivery_->next(0s, true);
+    ASSERT_TRUE(batch);
+    for (const model::RankMarks& marks : batch->marks) served.insert(marks.rank_id);
+  }
+  EXPECT_EQ(served.size(), 6U);
+}
+
+TEST_F(Deliver, ABatchThatVettadWouldRefuseIsGivenUp) {
+  const std::uint64_t id = add_rank();
+  write(id, 100);
+  const auto batch = delivery_->next(0s, true);
+  ASSERT_TRUE(batch);
+  const auto fits = delivery_->encode(*batch);
+  EXPECT_FALSE(fits.is_given_up);
+  EXPECT_FALSE(delivery_->encode(*batch, fits.bytes.size()).is_given_up);
+  const auto given_up = delivery_->encode(*batch, fits.bytes.size() - 1);
+  EXPECT_TRUE(given_up.is_given_up);
+  const auto frame = model::decode(std::string_view(given_up.bytes).substr(4));
+  ASSERT_TRUE(frame);
+  const auto& empty = std::get<model::Batch>(*frame);
+  EXPECT_EQ(empty.sequence, batch->sequence) << "vettad acknowledges it, and all goes on";
+  EXPECT_EQ(empty.dropped_batches, 1U);
+  EXPECT_TRUE(empty.marks.empty() && empty.ranks.empty());
+  delivery_->acknowledge({batch->sequence, {}}, 0s);
+  EXPECT_EQ(delivery_->marks_acknowledged(id), 100U);
 }
 
 TEST_F(Deliver, DroppedItemsAreCountedForThisReader) {

@@ -98,6 +98,30 @@ TEST(Spool, DropsTheOldestAndKeepsIds) {
   EXPECT_EQ(spool.last(), 101U);
 }
 
+TEST(Spool, AnItemOfManyRanksBecomesSeveral) {
+  Spool spool(std::size_t{64} << 20U);
+  SpoolItem item;
+  item.node_samples.emplace_back();
+  for (std::uint64_t id = 1; id <= 10'000; ++id)
+    item.rank_samples.push_back({id, {model::RankSample{}}});
+  spool.put(std::move(item));
+  EXPECT_GT(spool.last(), 1U);
+  std::uint64_t ranks = 0;
+  std::size_t nodes = 0;
+  for (std::uint64_t id = spool.first(); id <= spool.last(); ++id) {
+    const SpoolItem* part = spool.find(id);
+    ASSERT_NE(part, nullptr);
+    EXPECT_EQ(part->id, id);
+    EXPECT_LE(part->bytes, Spool::item_bytes_max);
+    nodes += part->node_samples.size();
+    for (const model::RankSamples& samples : part->rank_samples)
+      EXPECT_EQ(samples.rank_id, ++ranks);
+  }
+  EXPECT_EQ(ranks, 10'000U);
+  EXPECT_EQ(nodes, 1U);
+  EXPECT_GT(spool.bytes(), Spool::item_bytes_max);
+}
+
 TEST(Spool, AnItemLargerThanAllIsDroppedToo) {
   Spool spool(10);
   spool.put({});

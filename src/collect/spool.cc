@@ -1,28 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/spool.h"
 
+#include <utility>
+
 namespace vetta::collect {
 namespace {
 
-std::size_t size_of(const SpoolItem& item) {
-  std::size_t bytes = sizeof(SpoolItem);
-  for (const model::RankSamples& samples : item.rank_samples) {
-    bytes += sizeof samples;
-    for (const model::RankSample& sample : samples.samples)
-      bytes += sizeof sample + sample.gap.size();
-  }
-  for (const model::NodeSample& sample : item.node_samples)
+std::size_t memory_of(const model::RankSamples& samples) {
+  std::size_t bytes = sizeof samples;
+  for (const model::RankSample& sample : samples.samples)
     bytes += sizeof sample + sample.gap.size();
-  for (const model::Event& event : item.events)
-    bytes += sizeof event + event.message.size() + event.detail.size() + event.dedup.size();
   return bytes;
+}
+
+std::size_t memory_of(const model::NodeSample& sample) {
+  return sizeof sample + sample.gap.size();
+}
+
+std::size_t memory_of(const model::Event& event) {
+  return sizeof event + event.message.size() + event.detail.size() + event.dedup.size();
 }
 
 }  // namespace
 
 void Spool::put(SpoolItem item) {
+  SpoolItem part;
+  part.bytes = sizeof(SpoolItem);
+  const auto move_all = [this, &part](auto& from, auto SpoolItem::* list) {
+    for (auto& each : from) {
+      const std::size_t bytes = memory_of(each);
+      if (part.bytes > sizeof(SpoolItem) && part.bytes + bytes > item_bytes_max) {
+        put_one(std::exchange(part, {}));
+        part.bytes = sizeof(SpoolItem);
+      }
+      part.bytes += bytes;
+      (part.*list).push_back(std::move(each));
+    }
+  };
+  move_all(item.node_samples, &SpoolItem::node_samples);
+  move_all(item.rank_samples, &SpoolItem::rank_samples);
+  move_all(item.events, &SpoolItem::events);
+  put_one(std::move(part));
+}
+
+void Spool::put_one(SpoolItem item) {
   item.id = first_ + items_.size();
-  item.bytes = size_of(item);
   bytes_ += item.bytes;
   items_.push_back(std::move(item));
   while (bytes_ > bytes_max_ && !items_.empty()) pop();

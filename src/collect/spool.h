@@ -24,7 +24,10 @@ class Spool {
  public:
   explicit Spool(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
+  /// One that would make a batch of more than about `item_bytes_max` becomes several.
   void put(SpoolItem item);
+
+  static constexpr std::size_t item_bytes_max = std::size_t{1} << 20U;
 
   /// The item with this id, or nothing if it is not there (any more, or yet).
   [[nodiscard]] const SpoolItem* find(std::uint64_t id) const;
@@ -40,6 +43,7 @@ class Spool {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
+  void put_one(SpoolItem item);
   void pop();
 
   std::size_t bytes_max_;

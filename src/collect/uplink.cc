@@ -175,8 +175,12 @@ void Uplink::take_bytes(std::string_view bytes) {
 }
 
 void Uplink::send(const model::Frame& frame) {
+  send_bytes(model::encode(frame));
+}
+
+void Uplink::send_bytes(std::string_view frame) {
   if (state_ != State::open) return;
-  out_ += model::encode(frame);
+  out_ += frame;
   write_some();
 }
 

@@ -36,6 +36,9 @@ class Uplink {
   /// Ends the connection (the other side misbehaves or is silent); a new try follows.
   void fail_with(const Error& why);
 
+  /// As send, of a whole frame's bytes.
+  void send_bytes(std::string_view frame);
+
   /// The connection proved good: the next wait is short again.
   void praise() { backoff_.reset(); }
 
