@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from devcluster.layout import DevclusterError, claim
 from vetta_stack import ENDED, ROOT, Stack, StackError, wait_for
 
 EXAMPLE = ROOT / "examples" / "train_ddp"
@@ -67,16 +68,23 @@ class Quickstart:
         build = Path(os.environ.get("VETTA_BUILD", ROOT / "build" / "release"))
         self.stack = Stack(folder, NODES, build)
         self.truth_dir = folder / "truth"
+        self.marker = folder / "made-by-quickstart"
         self.while_running: dict[str, Any] | None = None
 
     def start(self) -> None:
+        """Replaces what an earlier run has left, and only that."""
+        claim(self.folder, self.marker, "an earlier quickstart's", "--keep")
         self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.truth_dir.mkdir(parents=True)
+        shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+        self.marker.touch()
+        self.truth_dir.mkdir()
         self.stack.up()
 
     def stop(self) -> None:
+        """Ends what runs here. In a folder of somebody else nothing is believed."""
         if self.folder.exists():
+            claim(self.folder, self.marker, "an earlier quickstart's", "--keep")
             self.stack.down()
 
     def train(self, name: str, *options: str, ask: bool = False) -> str:
@@ -256,11 +264,20 @@ def main() -> int:
             Quickstart(folder).stop()
             say(f"ended; the state in {folder} can be deleted")
             return 0
+        if options.keep and (folder / "truth").exists():
+            raise StackError(f"{folder} keeps an earlier run: delete it, or name another --keep")
         code = run(folder, options.once, options.json)
         if options.once and not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
         return code
-    except (StackError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+    except (
+        StackError,
+        DevclusterError,
+        OSError,
+        subprocess.SubprocessError,
+        ValueError,
+        KeyError,
+    ) as error:
         say(f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error))
         return 1
     except KeyboardInterrupt:

@@ -132,19 +132,25 @@ def default_name(layout: Layout) -> str:
 
 def prepare(layout: Layout) -> None:
     """Makes the folder, or refuses one that is somebody else's or holds something else."""
-    if not layout.root.exists():
-        layout.root.mkdir(parents=True)
-        layout.root.chmod(0o755)  # whatever the umask: ordinary users submit jobs
-    found = os.lstat(layout.root)
+    claim(layout.root, layout.lock, "a dev cluster's", "--dir")
+
+
+def claim(root: Path, marker: Path, whose: str, option: str) -> None:
+    """Makes the folder `root` where it is missing; refuses one whose content may not be deleted: it
+    is somebody else's, or holds files without the `marker` that says whose they are."""
+    if not root.exists() and not root.is_symlink():
+        root.mkdir(parents=True)
+        root.chmod(0o755)  # whatever the umask: ordinary users submit jobs
+    found = os.lstat(root)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise DevclusterError(
-            f"the folder {layout.root} belongs to somebody else, or others may write to it: "
-            "choose another one with --dir"
+            f"the folder {root} belongs to somebody else, or others may write to it: "
+            f"choose another one with {option}"
         )
-    if not layout.is_ours() and any(layout.root.iterdir()):
+    if not marker.is_file() and any(root.iterdir()):
         raise DevclusterError(
-            f"the folder {layout.root} holds files that are not a dev cluster's: "
-            "choose an empty or a new one with --dir"
+            f"the folder {root} holds files that are not {whose}: "
+            f"choose an empty or a new one with {option}"
         )
 
 
