@@ -53,7 +53,18 @@ double largeness(std::size_t jobs, const PollLimits& limits) {
   return std::log(count / small) / std::log(large / small);
 }
 
+void note_failure(PollState& state, bool is_timeout) {
+  if (state.is_timeout != is_timeout) state.failures = 0;
+  ++state.failures;
+  state.is_timeout = is_timeout;
+}
+
 Duration pause_of(const PollState& state, const PollLimits& limits) {
+  // The time that a failed round took is the client's own patience, not the controller's work.
+  if (state.failures > 0 && state.is_timeout)
+    return backed_off(limits.pause_timeout, state.failures - 1, limits.pause_max);
+  if (state.failures > 0)
+    return backed_off(limits.pause_min, state.failures, limits.pause_absent_max);
   const double share = largeness(state.jobs, limits);
   const double fast = seconds(limits.pause_min);
   // As if every round were as dear as one may be: a cheap round must not bring the next one nearer.
@@ -63,8 +74,7 @@ Duration pause_of(const PollState& state, const PollLimits& limits) {
   double pause = std::pow(fast, 1 - share) * std::pow(within_budget, share);
   pause = std::max(pause, seconds(state.round_took) / std::max(limits.busy_share, 0.001));
   if (state.controller_busy) pause = std::max(pause * 2, within_budget);
-  return backed_off(std::min(from_seconds(pause), limits.pause_max), state.failures,
-                    limits.pause_max);
+  return std::min(from_seconds(pause), limits.pause_max);
 }
 
 Duration next_round(const PollState& state, const PollLimits& limits) {

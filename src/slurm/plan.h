@@ -20,6 +20,9 @@ struct PollLimits {
   std::size_t jobs_large = 10'000;   ///< from here on the budget binds
   Duration pause_min = std::chrono::seconds(3);
   Duration pause_max = std::chrono::minutes(5);  ///< also of the back-off
+  /// Of the back-off from a controller that is down, and after the first answer that was too late.
+  Duration pause_absent_max = std::chrono::seconds(30);
+  Duration pause_timeout = std::chrono::seconds(25);
   Duration nudge_gap = std::chrono::seconds(1);  ///< small clusters: a nudge waits this long
   double busy_share = 0.2;  ///< a round of t seconds is followed by a pause of at least t / this
   Duration accounting_every = std::chrono::seconds(30);
@@ -33,7 +36,8 @@ struct PollState {
   Duration round_took{};
   int round_rpcs = 0;
   std::size_t jobs = 0;            ///< tasks of arrays counted one by one
-  int failures = 0;                ///< rounds in a row whose jobs could not be asked
+  int failures = 0;                ///< rounds in a row whose jobs could not be asked, of one kind
+  bool is_timeout = false;         ///< that kind: no answer in time; else asking burdens nobody
   bool controller_busy = false;    ///< sdiag: threads or agent queue over what is healthy
   std::optional<Duration> nudged;  ///< the oldest nudge that no round has answered yet
   std::optional<Duration> last_partitions, last_nodes, last_allocations, last_sdiag;
@@ -41,6 +45,9 @@ struct PollState {
   int accounting_failures = 0;
   bool accounting_behind = false;  ///< the last window did not reach the present
 };
+
+/// One more round whose jobs could not be asked; another kind than before starts its count anew.
+void note_failure(PollState& state, bool is_timeout);
 
 /// 0 for small clusters (freshness counts), 1 for large ones (the budget binds), between them the
 /// logarithm of the jobs.

@@ -70,6 +70,7 @@ TEST(Plan, PausesForSlowAnswersBusyControllersAndFailures) {
   busy.controller_busy = true;
   EXPECT_GE(pause_of(busy, limits), 60s);
   PollState failing = after_round(10, 2);
+  failing.is_timeout = true;
   Duration last = 0s;
   for (failing.failures = 1; failing.failures < 12; ++failing.failures) {
     const Duration pause = pause_of(failing, limits);
@@ -78,6 +79,24 @@ TEST(Plan, PausesForSlowAnswersBusyControllersAndFailures) {
     last = pause;
   }
   EXPECT_EQ(last, limits.pause_max);
+}
+
+TEST(Plan, AControllerThatIsDownIsAskedAgainWithinHalfAMinute) {
+  const PollLimits limits;
+  PollState failing = after_round(10, 2);
+  failing.round_took = 15s;  // squeue's patience with a port where nobody listens
+  failing.failures = 1;
+  EXPECT_EQ(pause_of(failing, limits), 6s);
+  failing.failures = 12;
+  EXPECT_EQ(pause_of(failing, limits), 30s);
+  note_failure(failing, true);
+  EXPECT_EQ(pause_of(failing, limits), 25s) << "it is there, too busy to answer in time";
+  note_failure(failing, true);
+  EXPECT_EQ(pause_of(failing, limits), 50s);
+  note_failure(failing, false);
+  EXPECT_EQ(pause_of(failing, limits), 6s);
+  failing.failures = 0;
+  EXPECT_GE(pause_of(failing, limits), 75s) << "it answered, slowly";
 }
 
 TEST(Plan, ANudgeIsAnsweredSoonOnSmallClustersAndNeverOverTheBudget) {

@@ -269,7 +269,7 @@ void Poller::round() {
     memory_->complete(jobs);
   } else {
     if (stop_.stop_requested()) return;  // killed by us: that tells nothing
-    ++state_.failures;
+    note_failure(state_, snapshot.jobs.why.code == Code::timeout);
   }
   snapshot.partitions = memory_->partitions;
   snapshot.nodes = memory_->nodes;
@@ -315,7 +315,7 @@ Duration Poller::step() {
     carried_rpcs_ += rpcs_of(Question::cluster);
     if (!cluster.is_known()) {
       note_source(controller, cluster.knowledge, cluster.why, clock_.wall());
-      ++state_.failures;
+      note_failure(state_, cluster.why.code == Code::timeout);
       return pause_of(state_, limits_);
     }
     state_.failures = 0;
