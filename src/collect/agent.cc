@@ -242,6 +242,11 @@ void Agent::read_kernel_log() {
 void Agent::scan() {
   discovery_.set_shared_host(is_shared_host());
   if (const auto scanned = discovery_.scan(); !scanned) log::warn("scan", scanned.error().text());
+  if (discovery_.refused() != claims_refused_) {
+    claims_refused_ = discovery_.refused();
+    log::warn("task_refused", "processes name another job than the one they run in",
+              {{"looks", std::to_string(claims_refused_)}});
+  }
   ends_->look();
   save_changes();
   const Time keep_from = now() - ended_keep;

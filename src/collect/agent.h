@@ -99,6 +99,7 @@ class Agent {
   Time next_sample_;
   sys::EventLoop::TimerId sample_timer_ = 0, pump_timer_ = 0, scan_timer_ = 0, flush_timer_ = 0;
   std::uint64_t rings_dropped_ = 0;
+  std::uint64_t claims_refused_ = 0;  ///< as last told
 };
 
 }  // namespace vetta::collect

@@ -77,17 +77,24 @@ void Discovery::set_site(std::string cluster, std::string socket) {
 }
 
 /// Anybody can write SLURM_JOB_ID into an environment; only Slurm has a slurmstepd of root above.
-bool Discovery::is_below_slurmstepd(std::int32_t pid) const {
+std::int32_t Discovery::stepd_above(std::int32_t pid) const {
   for (int depth = 0; depth < depth_max && pid > 1; ++depth) {
     const auto stat = proc_.stat(pid);
-    if (!stat) return false;
+    if (!stat) return 0;
     if (stat->comm.starts_with("slurmstepd")) {
       const auto status = proc_.status(pid);
-      return status && status->uid == 0U;
+      return status && status->uid == 0U ? pid : 0;
     }
     pid = stat->parent;
   }
-  return false;
+  return 0;
+}
+
+std::optional<std::uint64_t> Discovery::job_by_slurm(std::int32_t pid, std::int32_t stepd) const {
+  if (const auto title = proc_.title(stepd))
+    if (const auto job = job_of_title(*title)) return job;
+  const auto cgroups = proc_.cgroups(pid);
+  return cgroups ? job_of_cgroups(*cgroups) : std::nullopt;
 }
 
 std::int32_t Discovery::topmost(std::int32_t pid, const SlurmTask& task) const {
@@ -105,11 +112,19 @@ std::int32_t Discovery::topmost(std::int32_t pid, const SlurmTask& task) const {
 RankState* Discovery::adopt(std::int32_t pid, model::RankSource source) {
   const auto env = proc_.environment(pid);
   if (!env) return nullptr;
-  const auto task = slurm_task_of(*env);
-  if (!task || !is_ours(*task) || !is_below_slurmstepd(pid)) return nullptr;
+  auto task = slurm_task_of(*env);
+  const std::int32_t stepd = task && is_ours(*task) ? stepd_above(pid) : 0;
+  if (stepd == 0) return nullptr;
   const auto top = facts(topmost(pid, *task));
   const auto own = facts(pid);
   if (!top || !own || top->uid != own->uid) return nullptr;
+  // Where nobody tells, vettad still asks whether the job is this user's.
+  const std::uint64_t job = job_by_slurm(pid, stepd).value_or(task->job_id);
+  if (job != task->job_id && !task->is_het) {
+    ++refused_;
+    return nullptr;
+  }
+  task->job_id = job;
   RankState& state = ranks_.take(*task, *top, source);
   if (Process* process = know(top->pid)) process->owner = state.rank.rank_id;
   return &state;

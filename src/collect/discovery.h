@@ -41,6 +41,10 @@ class Discovery {
   /// name and the path of this agent's probe.sock. A task that names neither counts as ours.
   void set_site(std::string cluster, std::string socket);
 
+  /// Processes whose environment names a job that is not the one that Slurm started them for, so
+  /// far.
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
+
   void set_shared_host(bool is_shared_host) { is_shared_host_ = is_shared_host; }
 
  private:
@@ -55,7 +59,11 @@ class Discovery {
   Process* know(std::int32_t pid);
   void look(std::int32_t pid, Process& process);
   [[nodiscard]] bool is_ours(const SlurmTask& task) const;
-  [[nodiscard]] bool is_below_slurmstepd(std::int32_t pid) const;
+  /// The slurmstepd of root above this process; 0: none.
+  [[nodiscard]] std::int32_t stepd_above(std::int32_t pid) const;
+  /// Slurm's own word on the job of a process below this slurmstepd; nothing where it gives none.
+  [[nodiscard]] std::optional<std::uint64_t> job_by_slurm(std::int32_t pid,
+                                                          std::int32_t stepd) const;
   [[nodiscard]] std::int32_t topmost(std::int32_t pid, const SlurmTask& task) const;
 
   const sys::Procfs& proc_;
@@ -64,6 +72,7 @@ class Discovery {
   bool is_shared_host_;
   std::unordered_map<std::int32_t, Process> processes_;
   std::uint32_t scan_ = 0;
+  std::uint64_t refused_ = 0;
   Time boot_;
 };
 

@@ -124,6 +124,39 @@ TEST_F(Discover, AnEnvironmentAloneMakesNoTask) {
   EXPECT_TRUE(table_.all().empty());
 }
 
+TEST_F(Discover, AProcessInOneJobCannotClaimAnother) {
+  put("50/cmdline", std::string_view("slurmstepd: [8.0]\0\0\0", 20));
+  process(100, 50, 1000, slurm(0));  // says job 7
+  ASSERT_TRUE(discovery_->scan());
+  EXPECT_TRUE(table_.all().empty());
+  EXPECT_EQ(discovery_->refused(), 1U);
+  put("50/cmdline", "slurmstepd: [7.0]");
+  EXPECT_NE(discovery_->adopt(100, model::RankSource::probe), nullptr);
+  EXPECT_EQ(discovery_->refused(), 1U);
+}
+
+TEST_F(Discover, WhereTheTitleSaysNothingTheCgroupTells) {
+  put("50/cmdline", "/usr/sbin/slurmstepd");
+  process(100, 50, 1000, slurm(0));
+  process(101, 50, 1000, slurm(1));
+  put("100/cgroup", "0::/system.slice/slurmstepd.scope/job_8/step_0/user/task_0\n");
+  put("101/cgroup", "0::/system.slice/slurmstepd.scope/job_7/step_0/user/job_9\n");
+  ASSERT_TRUE(discovery_->scan());
+  ASSERT_EQ(table_.all().size(), 1U);
+  EXPECT_EQ(table_.all().begin()->second.rank.pid, 101);
+  EXPECT_EQ(discovery_->refused(), 1U);
+}
+
+TEST_F(Discover, AComponentOfAHetJobIsTheJobThatSlurmSays) {
+  put("50/cmdline", "slurmstepd: [8.0+1]");
+  Env env = slurm(0);
+  env.emplace_back("SLURM_HET_SIZE=2");
+  process(100, 50, 1000, env);
+  ASSERT_TRUE(discovery_->scan());
+  ASSERT_EQ(table_.all().size(), 1U);
+  EXPECT_EQ(table_.all().begin()->second.rank.job_id, 8U);
+}
+
 TEST_F(Discover, AnotherUsersEnvironmentMakesNoRankOfThisTask) {
   process(100, 50, 1000, slurm(0));
   process(101, 100, 2000, with_rank(slurm(0), 1, 4));

@@ -58,9 +58,33 @@ std::optional<SlurmTask> slurm_task_of(const sys::ProcessEnvironment& env) {
   out.node = text_of(env, "SLURMD_NODENAME", 255);
   out.cluster = text_of(env, "SLURM_CLUSTER_NAME", 255);
   out.socket = text_of(env, "VETTA_SOCKET", 255);
+  out.is_het = env.get("SLURM_HET_SIZE") || env.get("SLURM_JOB_ID_HET_GROUP_0");
   out.devices = text_of(env, "SLURM_STEP_GPUS", 256);
   if (out.devices.empty()) out.devices = text_of(env, "SLURM_JOB_GPUS", 256);
   return out;
+}
+
+std::optional<std::uint64_t> job_of_title(std::string_view title) {
+  if (!title.starts_with("slurmstepd: [")) return std::nullopt;
+  title.remove_prefix(title.find('[') + 1);
+  const std::size_t end = title.find_first_not_of("0123456789");
+  if (end == std::string_view::npos || end == 0 || (title[end] != '.' && title[end] != '+'))
+    return std::nullopt;
+  const auto job = parse_uint(title.substr(0, end));
+  return job ? std::optional(*job) : std::nullopt;
+}
+
+std::optional<std::uint64_t> job_of_cgroups(const std::vector<sys::CgroupPath>& cgroups) {
+  for (const sys::CgroupPath& each : cgroups) {
+    // A user who may make groups of his own makes them below Slurm's, so the first one counts.
+    const std::size_t at = each.path.find("/job_");
+    if (at == std::string::npos || each.path.substr(0, at).find("slurm") == std::string::npos)
+      continue;
+    std::string_view number = std::string_view(each.path).substr(at + 5);
+    number = number.substr(0, number.find('/'));
+    if (const auto job = parse_uint(number)) return *job;
+  }
+  return std::nullopt;
 }
 
 std::optional<FrameworkRank> framework_rank_of(const sys::ProcessEnvironment& env) {

@@ -54,5 +54,26 @@ TEST(FrameworkRank, NeedsRankAndWorldSizeThatGoTogether) {
   EXPECT_FALSE(framework_rank_of(env({"RANK=-1", "WORLD_SIZE=3"})));
 }
 
+TEST(JobOf, TitlesOfSlurmstepd) {
+  EXPECT_EQ(job_of_title("slurmstepd: [4711.0]"), 4711U);
+  EXPECT_EQ(job_of_title("slurmstepd: [4711.batch]"), 4711U);
+  EXPECT_EQ(job_of_title("slurmstepd: [4711.0+1]"), 4711U);
+  for (const char* text : {"", "slurmstepd", "slurmstepd: [", "slurmstepd: []", "slurmstepd: [.0]",
+                           "slurmstepd: [4711", "slurmstepd: [x4711.0]", "x slurmstepd: [1.0]",
+                           "slurmstepd: [99999999999999999999999.0]"})
+    EXPECT_FALSE(job_of_title(text)) << text;
+}
+
+TEST(JobOf, CgroupsOfBothKinds) {
+  EXPECT_EQ(job_of_cgroups(
+                {{5, "memory", "/user.slice"}, {4, "freezer", "/slurm/uid_1000/job_4711/step_0"}}),
+            4711U);
+  EXPECT_EQ(job_of_cgroups({{0, "", "/system.slice/n1_slurmstepd.scope/job_12/step_batch/user"}}),
+            12U);
+  EXPECT_FALSE(job_of_cgroups({{0, "", "/user.slice/job_4711"}})) << "not Slurm's";
+  EXPECT_FALSE(job_of_cgroups({{0, "", "/slurm/job_x"}}));
+  EXPECT_FALSE(job_of_cgroups({}));
+}
+
 }  // namespace
 }  // namespace vetta::collect

@@ -170,6 +170,12 @@ Result<ProcessEnvironment> Procfs::environment(std::int32_t pid) const {
   return ProcessEnvironment(VETTA_TRY(read_file(path(pid, "environ"), environment_max)));
 }
 
+Result<std::string> Procfs::title(std::int32_t pid) const {
+  std::string text = VETTA_TRY(read_file(path(pid, "cmdline"), environment_max));
+  text.resize(std::min(text.find('\0'), text.size()));
+  return text;
+}
+
 Result<std::vector<CgroupPath>> Procfs::cgroups(std::int32_t pid) const {
   const std::string text = VETTA_TRY(read_file(path(pid, "cgroup"), small_file_max));
   std::vector<CgroupPath> out;

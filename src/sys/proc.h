@@ -82,6 +82,8 @@ class Procfs {
   [[nodiscard]] Result<ProcessStatus> status(std::int32_t pid) const;
   [[nodiscard]] Result<ProcessIo> io(std::int32_t pid) const;
   [[nodiscard]] Result<ProcessEnvironment> environment(std::int32_t pid) const;
+  /// The first argument as the process has it now: its name, or the title that it set itself.
+  [[nodiscard]] Result<std::string> title(std::int32_t pid) const;
   [[nodiscard]] Result<std::vector<CgroupPath>> cgroups(std::int32_t pid) const;
   /// Children as the kernel lists them for every thread (CONFIG_PROC_CHILDREN).
   [[nodiscard]] Result<std::vector<std::int32_t>> children(std::int32_t pid) const;
