@@ -284,7 +284,11 @@ class Stack:
         for word in done.stdout.split():
             if word.startswith("JobState="):
                 return word.partition("=")[2]
-        return ""
+        # slurmctld forgets a job a few minutes after its end.
+        done = self.run(["sacct", "-X", "-n", "-P", "-o", "State", "-j", job], check=False)
+        lines = done.stdout.split("\n") if done.returncode == 0 else []
+        words = [line.split()[0] for line in lines if line.strip()]  # "CANCELLED by 0"
+        return words[-1] if words else ""
 
     def wait_job(self, job: str, states: Sequence[str] = tuple(ENDED), seconds: float = 180) -> str:
         def reached() -> str:
