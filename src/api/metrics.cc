@@ -77,6 +77,11 @@ void add_ingest(Text& text, const ingest::Meters& m) {
                number(m.taken.ranks_placed));
   text.counter("ingest_ranks_unplaced_total", "Ranks whose job was not known yet",
                number(m.taken.ranks_unplaced));
+  text.family("ingest_ranks_refused_total",
+              "Offers of ranks that their job did not take, by reason", "counter");
+  text.sample("ingest_ranks_refused_total", "reason=\"other_user\"",
+              number(m.taken.ranks_of_other_user));
+  text.sample("ingest_ranks_refused_total", "reason=\"off_node\"", number(m.taken.ranks_off_node));
 }
 
 void add_sources(Text& text, const std::vector<model::Source>& sources, Time now) {

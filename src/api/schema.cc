@@ -153,7 +153,8 @@ constexpr std::array rows = {
     Row{"IngestMeters", "What came in since the start",
         "snapshots:integer batches:integer batches_known:integer errors:integer "
         "attempts_new:integer attempts_changed:integer events:integer ranks_placed:integer "
-        "ranks_unplaced:integer marks:integer duplicates:integer refused:integer"},
+        "ranks_unplaced:integer ranks_of_other_user:integer ranks_off_node:integer "
+        "marks:integer duplicates:integer refused:integer"},
     Row{"Status", "How vettad itself is",
         "schema:integer version:string cluster:string? started:number is_ready:boolean "
         "sources:Source[] load:ControllerLoad agents_connected:integer agents_known:integer "

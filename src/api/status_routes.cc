@@ -60,6 +60,8 @@ Json ingest_json(const ingest::Meters& m) {
           {"events", m.taken.events},
           {"ranks_placed", m.taken.ranks_placed},
           {"ranks_unplaced", m.taken.ranks_unplaced},
+          {"ranks_of_other_user", m.taken.ranks_of_other_user},
+          {"ranks_off_node", m.taken.ranks_off_node},
           {"marks", m.taken.marks},
           {"duplicates", m.taken.duplicates},
           {"refused", m.taken.refused}};

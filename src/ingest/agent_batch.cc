@@ -4,8 +4,10 @@
 // acknowledged, comes again, and finds its marks and samples there.
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 
+#include "core/log.h"
 #include "ingest/events_detail.h"
 #include "ingest/node_metrics_detail.h"
 #include "ingest/state_detail.h"
@@ -14,10 +16,18 @@ namespace vetta::ingest {
 namespace {
 
 constexpr std::size_t detail_bytes_max = 16U << 10U;
+constexpr std::size_t damaged_told_max = 1000;
 
 struct PerAttempt {
   std::vector<series::MarkAppend> marks;
   std::vector<series::SampleAppend> samples;
+
+  [[nodiscard]] std::size_t size() const {
+    std::size_t sum = 0;
+    for (const auto& part : marks) sum += part.marks.size();
+    for (const auto& part : samples) sum += part.samples.size();
+    return sum;
+  }
 };
 
 /// The parts of a batch that speak of one rank, without its marks.
@@ -67,10 +77,18 @@ Result<void> Ingest::State::append_files(const model::Batch& batch, Taken& taken
         {rank->ref, {batch.agent_id, batch.sequence}, samples.samples});
   }
   for (const auto& [key, what] : attempts) {
-    const auto done = VETTA_TRY(files.append(key, what.marks, what.samples));
-    taken.marks += done.marks;
-    taken.duplicates += done.duplicates;
-    taken.refused += done.refused;
+    const auto done = files.append(key, what.marks, what.samples);
+    if (!done && done.error().code == Code::conflict) {
+      // One attempt's file is damaged: the others' marks are not held up by it.
+      taken.refused += what.size();
+      if (damaged.size() < damaged_told_max && damaged.insert(key).second)
+        log::error("keep_marks", done.error().text(), {{"job", std::to_string(key.job_id)}});
+      continue;
+    }
+    if (!done) return std::unexpected(done.error());
+    taken.marks += done->marks;
+    taken.duplicates += done->duplicates;
+    taken.refused += done->refused;
   }
   return {};
 }
@@ -154,6 +172,8 @@ Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::He
     if (rank != nullptr) {
       attempt = rank->attempt;
       event.attempt = rank->key;
+    } else if (event.rank_id != 0) {
+      event.attempt.reset();  // it gets the attempt of its rank when that is placed
     } else if (event.attempt) {
       if (event.attempt->cluster.empty()) event.attempt->cluster = agent.cluster;
       const auto row = VETTA_TRY(writer.reader().attempt(*event.attempt));
@@ -175,11 +195,16 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
                                              bool& nudge) {
   Taken taken;
   bool is_new = true;
-  std::set<std::uint64_t> unplaced;
+  std::set<std::uint64_t> unplaced, foreign;
   const auto place_all = [&](records::Writer& writer) -> Result<void> {
     is_new = VETTA_TRY(writer.is_new_batch(batch.agent_id, batch.sequence));
     for (const auto& rank : batch.ranks) {
-      if (VETTA_TRY(place_rank(writer, agent.cluster, rank))) ++taken.ranks_placed;
+      const auto placing = VETTA_TRY(place_rank(writer, agent.cluster, rank));
+      if (placing == Placing::placed) ++taken.ranks_placed;
+      if (placing == Placing::off_node) ++taken.ranks_off_node;
+      if (placing != Placing::other_user) continue;
+      ++taken.ranks_of_other_user;
+      foreign.insert(rank.rank_id);
     }
     return {};
   };
@@ -195,7 +220,9 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   if (is_new) {
     VETTA_TRY(append_nodes(agent, batch));
     const auto keep_rest = [&](records::Writer& writer) {
-      return apply_batch(writer, agent, batch, unplaced);
+      std::set<std::uint64_t> waiting;
+      std::ranges::set_difference(unplaced, foreign, std::inserter(waiting, waiting.end()));
+      return apply_batch(writer, agent, batch, waiting);
     };
     VETTA_TRY(write(keep_rest, taken));
   } else {
@@ -203,10 +230,13 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   }
   VETTA_TRY(settle_unplaced(agent.cluster, taken));
   taken.ranks_unplaced = unplaced.size();
-  nudge = !unplaced.empty();
+  // Nobody is asked about ranks that were refused: the answer would not change.
+  nudge = !std::ranges::includes(foreign, unplaced);
   ++meters.batches;
   meters.taken.ranks_placed += taken.ranks_placed;
   meters.taken.ranks_unplaced += taken.ranks_unplaced;
+  meters.taken.ranks_of_other_user += taken.ranks_of_other_user;
+  meters.taken.ranks_off_node += taken.ranks_off_node;
   meters.taken.marks += taken.marks;
   meters.taken.duplicates += taken.duplicates;
   meters.taken.refused += taken.refused;
@@ -227,7 +257,7 @@ Result<void> Ingest::State::settle_unplaced(const std::string& cluster, Taken& t
       const auto* batch = frame ? std::get_if<model::Batch>(&*frame) : nullptr;
       if (batch == nullptr) continue;
       for (const auto& rank : batch->ranks)
-        if (VETTA_TRY(place_rank(writer, cluster, rank))) ++taken.ranks_placed;
+        if (VETTA_TRY(place_rank(writer, cluster, rank)) == Placing::placed) ++taken.ranks_placed;
     }
     return {};
   };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/log.h"
+#include "core/text.h"
 #include "ingest/state_detail.h"
 
 namespace vetta::ingest {
@@ -21,13 +23,22 @@ bool has_open_ranks(const std::vector<records::Incarnation>& incarnations) {
 
 Result<void> Ingest::tick(Time now) {
   const std::lock_guard guard(state_->mutex);
-  auto done = state_->seal_ended(now);
-  if (done && now - state_->last_retention >= retention_every) {
-    done = state_->retain(now);
-    if (done) state_->last_retention = now;
+  Result<void> first;
+  const auto note = [&](Result<void> done) {
+    if (first && !done) first = std::move(done);
+  };
+  // What gives room comes first, and nothing that fails stops what comes after it.
+  if (now - state_->last_retention >= retention_every) {
+    state_->last_retention = now;
+    note(state_->store.retain(now - state_->options.keep_series));
+    note(state_->remove_old(now));
+    note(state_->give_up_unplaced(now));
+    note(state_->store.seal(now - series_seal_delay));
+    note(state_->store.sync());
   }
-  if (!done) ++state_->meters.errors;
-  return done;
+  note(state_->seal_ended(now));
+  if (!first) ++state_->meters.errors;
+  return first;
 }
 
 Result<void> Ingest::State::seal_ended(Time now) {
@@ -41,21 +52,58 @@ Result<void> Ingest::State::seal_ended(Time now) {
   }
   if (rows.empty()) return {};
   Taken taken;
-  return write(
-      [&](records::Writer& writer) -> Result<void> {
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-          const Time end = rows[i].attempt.end.value_or(rows[i].as_of);
-          if (is_open[i] && now < end + options.rank_grace) continue;
-          if (is_open[i]) VETTA_TRY(writer.end_ranks(rows[i].id, end));
-          VETTA_TRY(files.seal(rows[i].attempt.key));
-          VETTA_TRY(writer.set_sealed(rows[i].id, true));
-        }
+  Result<void> full;
+  const auto seal_all = [&](records::Writer& writer) -> Result<void> {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Time end = rows[i].attempt.end.value_or(rows[i].as_of);
+      if (is_open[i] && now < end + options.rank_grace) continue;
+      if (is_open[i]) VETTA_TRY(writer.end_ranks(rows[i].id, end));
+      auto sealed = files.seal(rows[i].attempt.key);
+      if (!sealed && sealed.error().code == Code::exhausted) {
+        full = std::move(sealed);  // there may be room later
         return {};
-      },
-      taken);
+      }
+      if (!sealed) VETTA_TRY(note_unsealed(writer, rows[i], now, sealed.error()));
+      VETTA_TRY(writer.set_sealed(rows[i].id, true));
+    }
+    return {};
+  };
+  VETTA_TRY(write(seal_all, taken));
+  return full;
 }
 
-Result<void> Ingest::State::retain(Time now) {
+/// A file that cannot be closed well is told once and left as it is.
+Result<void> Ingest::State::note_unsealed(records::Writer& writer, const records::AttemptRow& row,
+                                          Time now, const Error& error) {
+  const auto& key = row.attempt.key;
+  log::error("seal_marks", error.text(), {{"job", std::to_string(key.job_id)}});
+  model::Event gap;
+  gap.time = now;
+  gap.kind = model::EventKind::gap;
+  gap.attempt = key;
+  gap.message = "the job's file of marks cannot be read in full: " + one_line(error.message);
+  gap.source = "vettad";
+  gap.dedup = fmt::format("seal:{}:{}:{}", key.cluster, key.job_id, epoch_nanoseconds(key.submit));
+  return add_event(writer, std::move(gap), row.id, key.cluster);
+}
+
+Result<void> Ingest::State::remove_old(Time now) {
+  Taken taken;
+  const auto remove = [&](records::Writer& writer) -> Result<void> {
+    const auto removed = VETTA_TRY(writer.remove_ended_before(
+        now - options.keep, options.retention_slice,
+        [&](const model::AttemptKey& key) { return files.remove(key); }));
+    if (removed > 0) {
+      placed.clear();
+      allocations_kept.clear();
+    }
+    VETTA_TRY(writer.remove_loose_before(now - options.keep, loose_slice));
+    return {};
+  };
+  return write(remove, taken);
+}
+
+Result<void> Ingest::State::give_up_unplaced(Time now) {
   Taken taken;
   std::vector<std::string> clusters;
   std::vector<records::Unplaced> given_up;
@@ -67,7 +115,8 @@ Result<void> Ingest::State::retain(Time now) {
         if (row.seen < now - options.keep_unplaced) given_up.push_back(std::move(row));
     }
   }
-  const auto remove_old = [&](records::Writer& writer) -> Result<void> {
+  if (given_up.empty()) return {};
+  const auto give_up = [&](records::Writer& writer) -> Result<void> {
     for (const auto& row : given_up) {
       model::Event gap;
       gap.time = row.seen;
@@ -80,20 +129,9 @@ Result<void> Ingest::State::retain(Time now) {
       VETTA_TRY(add_event(writer, std::move(gap), std::nullopt, row.cluster));
       VETTA_TRY(writer.remove_unplaced(row.id));
     }
-    const auto removed = VETTA_TRY(writer.remove_ended_before(
-        now - options.keep, options.retention_slice,
-        [&](const model::AttemptKey& key) { return files.remove(key); }));
-    if (removed > 0) {
-      placed.clear();
-      allocations_kept.clear();
-    }
-    VETTA_TRY(writer.remove_loose_before(now - options.keep, loose_slice));
     return {};
   };
-  VETTA_TRY(write(remove_old, taken));
-  VETTA_TRY(store.seal(now - series_seal_delay));
-  VETTA_TRY(store.sync());
-  return store.retain(now - options.keep_series);
+  return write(give_up, taken);
 }
 
 }  // namespace vetta::ingest

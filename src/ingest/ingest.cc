@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "ingest/events_detail.h"
-#include "ingest/place_detail.h"
 #include "ingest/state_detail.h"
 
 namespace vetta::ingest {
@@ -20,6 +19,8 @@ void add(Taken& to, const Taken& what) {
   to.events += what.events;
   to.ranks_placed += what.ranks_placed;
   to.ranks_unplaced += what.ranks_unplaced;
+  to.ranks_of_other_user += what.ranks_of_other_user;
+  to.ranks_off_node += what.ranks_off_node;
   to.marks += what.marks;
   to.duplicates += what.duplicates;
   to.refused += what.refused;
@@ -148,8 +149,8 @@ Result<const PlacedRank*> Ingest::State::find_rank(records::Reader& reader, std:
   return &(placed[rank_id] = {row->attempt, attempt->attempt.key, ref});
 }
 
-Result<bool> Ingest::State::place_rank(records::Writer& writer, const std::string& cluster,
-                                       const model::Rank& rank) {
+Result<Placing> Ingest::State::place_rank(records::Writer& writer, const std::string& cluster,
+                                          const model::Rank& rank) {
   auto& reader = writer.reader();
   model::Rank known = rank;
   if (const auto* there = VETTA_TRY(find_rank(reader, rank.rank_id))) {
@@ -157,27 +158,33 @@ Result<bool> Ingest::State::place_rank(records::Writer& writer, const std::strin
     const auto attempt = there->attempt;
     placed.erase(rank.rank_id);  // the rank's number may have become known
     VETTA_TRY(writer.upsert_rank(attempt, known));
-    return true;
+    return Placing::placed;
   }
   auto candidates = VETTA_TRY(reader.attempts(cluster, rank.job_id, 100));
   for (auto& row : VETTA_TRY(reader.het_attempts(cluster, rank.job_id, std::nullopt, 100))) {
     // A component's ranks may come under the leader's id: the node decides.
-    const auto held = VETTA_TRY(reader.allocations(row.id));
-    const bool is_on_node =
-        std::ranges::find(held, rank.node, &model::Allocation::node) != held.end();
-    if (!is_on_node) continue;
+    if (!VETTA_TRY(reader.held(row.id, rank.node)).value_or(false)) continue;
     std::erase_if(candidates, [&](const auto& c) { return c.attempt.het.has_value(); });
     candidates.push_back(std::move(row));
     break;
   }
-  const auto* row = place(rank, candidates, options.clock_slack);
-  if (row == nullptr) return false;
+  const Time earliest = rank.start - options.clock_slack, latest = rank.start + options.clock_slack;
+  auto found = place(rank, candidates, options.clock_slack);
+  while (found.row != nullptr) {
+    const auto id = found.row->id;
+    if (VETTA_TRY(reader.held(id, rank.node, earliest, latest)).value_or(true)) break;
+    std::erase_if(candidates, [&](const auto& c) { return c.id == id; });
+    found = place(rank, candidates, options.clock_slack);
+    if (found.row == nullptr) return Placing::off_node;
+  }
+  if (found.row == nullptr) return found.why;
+  const auto* row = found.row;
   known.incarnation =
       VETTA_TRY(writer.incarnation(row->id, rank.step_id, rank.elastic_restart, rank.start));
   VETTA_TRY(writer.upsert_rank(row->id, known));
   VETTA_TRY(writer.adopt_events(rank.rank_id, row->id));
   if (row->is_sealed) VETTA_TRY(writer.set_sealed(row->id, false));
-  return true;
+  return Placing::placed;
 }
 
 }  // namespace vetta::ingest

@@ -3,11 +3,11 @@
 // batches. Everything is idempotent: the same thing told twice, in another order or again after a
 // restart changes nothing. A batch is acknowledged only when it is on disk.
 //
-// Ranks are placed by (cluster, job id, restart, time); those of a job that Slurm has not shown yet
-// stay `unplaced`: their marks stay with the agent, all else is kept here until the job is known.
-// An empty or failed answer never means that a job is gone: a job that Slurm lists no longer is
-// kept open, with the reason, until accounting tells its end.
-// Thread-safety: all functions may be called from any thread; they queue.
+// Ranks are placed by (cluster, job id, restart, time, user, node); those of a job that Slurm has
+// not shown yet stay `unplaced`: their marks stay with the agent, all else is kept here until the
+// job is known. An empty or failed answer never means that a job is gone: a job that Slurm lists no
+// longer is kept open, with the reason, until accounting tells its end. Thread-safety: all
+// functions may be called from any thread; they queue.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,10 @@ struct Taken {
   std::uint64_t attempts_new = 0, attempts_changed = 0;
   std::uint64_t events = 0;
   std::uint64_t ranks_placed = 0, ranks_unplaced = 0;
-  std::uint64_t marks = 0, duplicates = 0, refused = 0;
+  /// Offers of ranks that were refused: their job is another user's, or does not hold their node.
+  std::uint64_t ranks_of_other_user = 0, ranks_off_node = 0;
+  std::uint64_t marks = 0, duplicates = 0;
+  std::uint64_t refused = 0;  ///< beyond a file's cap, or of an attempt whose file is damaged
 };
 
 /// Totals since the start of this process.
@@ -77,7 +80,8 @@ class Ingest {
   [[nodiscard]] Result<Taken> take(const std::string& cluster, const model::Event& event);
 
   /// Housekeeping, cheap when nothing is due; call it every few seconds: seals files, ends ranks
-  /// that nobody will report any more, retention in slices.
+  /// that nobody will report any more, retention in slices. All of it is tried, whatever fails;
+  /// the first error comes back.
   [[nodiscard]] Result<void> tick(Time now);
 
   /// Up to where accounting of this cluster is kept: the poller starts there.

@@ -138,6 +138,7 @@ void batches(benchmark::State& state) {
     rank.job_id = 10;
     rank.step_id = "0";
     rank.rank = static_cast<std::int32_t>(r);
+    rank.uid = 10'010;
     rank.is_probed = true;
     rank.start = at(100);
     batch.ranks.push_back(rank);

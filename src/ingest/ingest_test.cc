@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingest/ingest.h"
 
+#include <algorithm>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -73,6 +75,7 @@ model::Rank rank(std::uint64_t id, std::uint64_t job_id, std::int32_t number = 0
   r.rank = number;
   r.world_size = 2;
   r.node = "n001";
+  r.uid = 1000;
   r.is_probed = true;
   r.start = at(start);
   return r;
@@ -249,6 +252,65 @@ TEST_F(IngestTest, RanksGoToTheirOwnAttempt) {
     EXPECT_EQ(held.span.end, at(2000));
 }
 
+TEST_F(IngestTest, ARankGoesToNoJobOfAnotherUser) {
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  auto b = batch(1);
+  auto foreign = rank(7, 1), of_root = rank(8, 1, 1);
+  foreign.uid = 1001;
+  of_root.uid = 0;
+  b.ranks = {foreign, of_root};
+  b.marks = {{7, 0, marks(1, 10)}};
+  model::Event e;
+  e.kind = model::EventKind::exception;
+  e.rank_id = 7;
+  e.attempt = model::AttemptKey{"alps", 1, at(0)};
+  b.events = {e};
+  EXPECT_EQ(stand_.ingest->take(hello(), b).value().unplaced, (std::vector<std::uint64_t>{7, 8}));
+  EXPECT_EQ(mark_count(1), 0U);
+  EXPECT_TRUE(stand_.records->read()->ranks(row(1).id)->empty());
+  records::EventFilter filter;
+  filter.attempt = row(1).id;
+  filter.kinds = {model::EventKind::exception};
+  EXPECT_TRUE(stand_.records->read()->events(filter)->empty());
+  EXPECT_EQ(stand_.ingest->meters().taken.ranks_of_other_user, 2U);
+  EXPECT_EQ(stand_.nudges, 0) << "Slurm's answer would not change it";
+  EXPECT_TRUE(stand_.records->read()->unplaced("alps")->empty());
+  // The same job id under its own user is placed, and so are ranks of a job whose user is unknown.
+  auto own = batch(2);
+  own.ranks = {rank(9, 1)};
+  EXPECT_TRUE(stand_.ingest->take(hello(), own).value().unplaced.empty());
+  auto nobodys = job(2, JobState::running);
+  nobodys.uid.reset();
+  ASSERT_TRUE(stand_.ingest->take(snapshot(13, {job(1, JobState::running), nobodys})));
+  auto third = batch(3);
+  third.ranks = {rank(10, 2)};
+  EXPECT_TRUE(stand_.ingest->take(hello(), third).value().unplaced.empty());
+}
+
+TEST_F(IngestTest, ARankGoesToNoJobThatDoesNotHoldItsNode) {
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  auto b = batch(1);
+  auto elsewhere = rank(7, 1);
+  elsewhere.node = "n009";
+  b.ranks = {elsewhere};
+  EXPECT_EQ(stand_.ingest->take(hello("n009"), b).value().unplaced, std::vector<std::uint64_t>{7});
+  EXPECT_EQ(stand_.ingest->meters().taken.ranks_off_node, 1U);
+  // The job grows onto that node.
+  auto s = snapshot(20, {job(1, JobState::running)});
+  auto& more = s.allocations.value[0].allocations.emplace_back();
+  more.node = "n009";
+  more.span = {at(14), {}};
+  ASSERT_TRUE(stand_.ingest->take(s));
+  EXPECT_EQ(stand_.records->read()->rank(7).value()->attempt, row(1).id);
+  // Long before the job had the node, it was another's.
+  auto early = job(2, JobState::running);
+  early.start = at(2000);
+  ASSERT_TRUE(stand_.ingest->take(snapshot(2010, {early})));
+  auto second = batch(2);
+  second.ranks = {rank(8, 2, 0, 15)};
+  EXPECT_EQ(stand_.ingest->take(hello(), second).value().unplaced, std::vector<std::uint64_t>{8});
+}
+
 TEST_F(IngestTest, AnEmptyAnswerNeverMeansGone) {
   ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
   auto blind = snapshot(20, {});
@@ -353,6 +415,66 @@ TEST_F(IngestTest, RetentionIsInSlicesAndTakesFiles) {
   EXPECT_EQ(left, (std::vector<std::uint64_t>{3, 1, 0, 0}));
   EXPECT_EQ(mark_count(1), 0U);
   EXPECT_FALSE(std::filesystem::exists(stand_.files->path(job(1, JobState::running).key)));
+}
+
+TEST_F(IngestTest, ADamagedFileHoldsUpNeitherTheOthersNorTheRetention) {
+  auto b = batch(1);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    b.ranks.push_back(rank(100 + id, id));
+    b.marks.push_back({100 + id, 0, marks(1, 5)});
+  }
+  const auto jobs = [](JobState state) {
+    return std::vector{job(1, state), job(2, state), job(3, state)};
+  };
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, jobs(JobState::running))));
+  ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  stand_.close();
+  stand_.open();
+  std::ofstream(stand_.files->path(row(1).attempt.key)) << "no marks at all";
+  auto second = batch(2);
+  for (std::uint64_t id = 1; id <= 3; ++id) second.marks.push_back({100 + id, 0, marks(6, 10)});
+  second.ends = {{101, at(900), 0, {}}, {102, at(900), 0, {}}, {103, at(900), 0, {}}};
+  ASSERT_TRUE(stand_.ingest->take(hello(), second));
+  EXPECT_EQ(stand_.ingest->meters().taken.refused, 5U);
+  EXPECT_EQ(mark_count(2), 10U);
+  ASSERT_TRUE(stand_.ingest->take(accounting(2000, jobs(JobState::completed))));
+  ASSERT_TRUE(stand_.ingest->tick(at(2000)));
+  for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_TRUE(row(id).is_sealed) << id;
+  EXPECT_TRUE(stand_.files->info(row(3).attempt.key).value()->is_sealed);
+  records::EventFilter filter;
+  filter.kinds = {model::EventKind::gap};
+  const auto gaps = stand_.records->read()->events(filter).value();
+  ASSERT_EQ(gaps.size(), 1U);
+  EXPECT_EQ(gaps[0].attempt, row(1).attempt.key);
+  EXPECT_EQ(std::filesystem::file_size(stand_.files->path(row(1).attempt.key)), 15U);
+  ASSERT_TRUE(stand_.ingest->tick(at(91 * 24 * 3600)));
+  EXPECT_EQ(stand_.records->read()->count_jobs(records::JobFilter()).value().total, 0U);
+}
+
+TEST_F(IngestTest, OldSeriesGoThoughANewerWindowCannotBeSealed) {
+  constexpr std::int64_t day = 24 * 3600;
+  auto b = batch(1);
+  model::NodeSample sample;
+  sample.load_1m = 0.5;
+  for (const std::int64_t seconds : {std::int64_t{1}, 40 * day}) {
+    sample.time = at(seconds);
+    b.node_samples.push_back(sample);
+  }
+  ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  const auto journals = [&] {
+    std::vector<std::filesystem::path> out;
+    for (const auto& entry : std::filesystem::directory_iterator(stand_.dir / "series"))
+      if (entry.path().extension() == ".journal") out.push_back(entry.path());
+    std::ranges::sort(out);
+    return out;
+  };
+  ASSERT_EQ(journals().size(), 2U);
+  const auto newer = journals()[1];
+  // Nothing can be written there, as on a full disk: a folder has the sealed file's name.
+  std::filesystem::create_directories(std::filesystem::path(newer).replace_extension(".sealed"));
+  EXPECT_FALSE(stand_.ingest->tick(at(41 * day)));
+  EXPECT_EQ(journals(), std::vector{newer});
+  EXPECT_EQ(stand_.store->latest("load_1m", "alps").size(), 1U);
 }
 
 TEST_F(IngestTest, HetRanksUnderTheLeadersIdGoByNode) {

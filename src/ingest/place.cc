@@ -19,12 +19,17 @@ bool was_alive(const records::AttemptRow& row, Time at, Duration slack) {
 
 }  // namespace
 
-const records::AttemptRow* place(const model::Rank& rank,
-                                 std::span<const records::AttemptRow> candidates, Duration slack) {
-  const records::AttemptRow* best = nullptr;
+Place place(const model::Rank& rank, std::span<const records::AttemptRow> candidates,
+            Duration slack) {
+  Place best;
   for (const auto& row : candidates) {
     if (!has_restart(row, rank.slurm_restart) || !was_alive(row, rank.start, slack)) continue;
-    if (best == nullptr || row.attempt.key.submit > best->attempt.key.submit) best = &row;
+    if (row.attempt.uid.value_or(rank.uid) != rank.uid) {
+      if (best.row == nullptr) best.why = Placing::other_user;
+      continue;
+    }
+    if (best.row == nullptr || row.attempt.key.submit > best.row->attempt.key.submit)
+      best = {&row, Placing::placed};
   }
   return best;
 }

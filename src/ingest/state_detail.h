@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ingest/ingest.h"
+#include "ingest/place_detail.h"
 
 namespace vetta::ingest {
 
@@ -38,6 +39,7 @@ struct Ingest::State {
   std::unordered_map<std::uint64_t, PlacedRank> placed;
   /// Hash of the allocations last kept, so that unchanged ones cost nothing.
   std::unordered_map<records::AttemptId, std::size_t> allocations_kept;
+  std::set<model::AttemptKey> damaged;   ///< whose files take nothing, told once each
   std::vector<model::Event> new_events;  ///< of the write under way
   Time last_retention;
 
@@ -53,9 +55,9 @@ struct Ingest::State {
                                     Taken& taken);
 
   [[nodiscard]] Result<const PlacedRank*> find_rank(records::Reader& reader, std::uint64_t rank_id);
-  /// Registers a rank if its job is known; false if it is not.
-  [[nodiscard]] Result<bool> place_rank(records::Writer& writer, const std::string& cluster,
-                                        const model::Rank& rank);
+  /// Registers a rank if its job is known and takes it.
+  [[nodiscard]] Result<Placing> place_rank(records::Writer& writer, const std::string& cluster,
+                                           const model::Rank& rank);
   /// Takes up what was kept for ranks whose jobs have become known.
   [[nodiscard]] Result<void> settle_unplaced(const std::string& cluster, Taken& taken);
   [[nodiscard]] Result<void> settle_frame(const records::Unplaced& unplaced, Taken& taken);
@@ -87,7 +89,10 @@ struct Ingest::State {
   [[nodiscard]] Result<model::Ack> take_batch(const model::Hello& agent, const model::Batch& batch,
                                               bool& nudge);
   [[nodiscard]] Result<void> seal_ended(Time now);
-  [[nodiscard]] Result<void> retain(Time now);
+  [[nodiscard]] Result<void> note_unsealed(records::Writer& writer, const records::AttemptRow& row,
+                                           Time now, const Error& error);
+  [[nodiscard]] Result<void> remove_old(Time now);
+  [[nodiscard]] Result<void> give_up_unplaced(Time now);
 };
 
 }  // namespace vetta::ingest

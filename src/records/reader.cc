@@ -153,6 +153,19 @@ Result<std::vector<model::Allocation>> Reader::allocations(AttemptId id) {
   return out;
 }
 
+Result<std::optional<bool>> Reader::held(AttemptId id, std::string_view node,
+                                         std::optional<Time> from, std::optional<Time> to) {
+  auto statement = VETTA_TRY(lease_->database->prepare(
+      "SELECT EXISTS(SELECT 1 FROM allocations WHERE attempt=?1 AND node=?2 "
+      "AND (?4 IS NULL OR start<=?4) AND (?3 IS NULL OR \"end\" IS NULL OR \"end\">=?3)),"
+      "EXISTS(SELECT 1 FROM allocations WHERE attempt=?1)"));
+  statement.bind(id).bind(node).bind(from).bind(to);
+  if (!VETTA_TRY(statement.step())) return std::nullopt;
+  const bool is_held = statement.integer() != 0;
+  if (statement.integer() == 0) return std::nullopt;
+  return is_held;
+}
+
 Result<std::vector<model::Step>> Reader::steps(AttemptId id) {
   auto statement = VETTA_TRY(lease_->database->prepare(
       "SELECT step_id,name,state,start,\"end\",exit_code,exit_signal,nodes,tasks,max_rss_bytes,"

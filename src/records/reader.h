@@ -45,6 +45,11 @@ class Reader {
                                                              std::optional<std::uint32_t> offset,
                                                              std::size_t limit = 1000);
   [[nodiscard]] Result<std::vector<model::Allocation>> allocations(AttemptId id);
+  /// Whether the attempt holds or held this node at some time of [from, to] (at all, without them);
+  /// nothing if none of its allocations is known.
+  [[nodiscard]] Result<std::optional<bool>> held(AttemptId id, std::string_view node,
+                                                 std::optional<Time> from = {},
+                                                 std::optional<Time> to = {});
   [[nodiscard]] Result<std::vector<model::Step>> steps(AttemptId id);
 
   // Ranks
