@@ -150,7 +150,7 @@ Result<DiagnosisCache::Entry> DiagnosisCache::get(const query::Query& query,
   }
   const std::size_t ranks = VETTA_TRY(ranks_in(query, viewer, row.id));
   const std::size_t steps = std::clamp<std::size_t>(marks_judged / ranks, 50, steps_judged_max);
-  const auto table = VETTA_TRY(query.step_table(viewer, row.id, incarnation, steps));
+  const auto table = VETTA_TRY(query.step_table(viewer, row.id, incarnation, steps, true));
   Entry entry{.marks = info->marks,
               .incarnation = table.incarnation,
               .diagnosis = diagnose::diagnose(table),

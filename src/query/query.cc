@@ -180,9 +180,21 @@ Result<std::vector<records::RankRow>> Query::ranks(const model::Viewer& viewer, 
   return reader.ranks(id, incarnation);
 }
 
+Result<std::vector<series::RankMarks>> Query::last_marks(const model::AttemptKey& key,
+                                                         std::uint32_t incarnation,
+                                                         std::size_t last_n,
+                                                         std::size_t marks_max) const {
+  auto marks = files_.last_marks(key, incarnation, last_n, marks_max);
+  if (marks || marks.error().code != Code::exhausted) return marks;
+  return fail(
+      Code::exhausted,
+      fmt::format("the last {} steps of all ranks are more than {} marks", last_n, marks_max),
+      "ask for fewer of them (?last=100)");
+}
+
 Result<model::StepTable> Query::step_table(const model::Viewer& viewer, AttemptId id,
                                            std::optional<std::uint32_t> incarnation,
-                                           std::size_t last_n) const {
+                                           std::size_t last_n, bool is_judged) const {
   auto [reader, row] = VETTA_TRY(reach(viewer, id));
   const auto rank_rows = VETTA_TRY(reader.ranks(id));
   const auto chosen = choose_incarnation(rank_rows, incarnation);
@@ -207,8 +219,9 @@ Result<model::StepTable> Query::step_table(const model::Viewer& viewer, AttemptI
     return steps;
   };
   const auto& key = row.attempt.key;
+  const std::size_t marks_max = is_judged ? options_.judged_max : options_.marks_max;
   if (last_n > 0) {
-    for (auto& last : VETTA_TRY(files_.last_marks(key, chosen, last_n))) {
+    for (auto& last : VETTA_TRY(last_marks(key, chosen, last_n, marks_max))) {
       auto& marks = steps_of(last.rank).marks;
       marks.insert(marks.end(), last.marks.begin(), last.marks.end());
     }
@@ -218,13 +231,13 @@ Result<model::StepTable> Query::step_table(const model::Viewer& viewer, AttemptI
     filter.incarnation = chosen;
     const auto take = [&](const series::RankRef& ref, const model::Mark& mark) {
       steps_of(ref).marks.push_back(mark);
-      return ++count <= options_.marks_max;
+      return ++count <= marks_max;
     };
     VETTA_TRY(files_.scan_marks(key, filter, take));
-    if (count > options_.marks_max) {
+    if (count > marks_max) {
       return fail(Code::exhausted,
-                  fmt::format("the job has more than {} marks", options_.marks_max),
-                  "ask for the last steps only");
+                  fmt::format("the job has more than {} marks of steps", marks_max),
+                  "ask for the last steps only (?last=100)");
     }
   }
   auto table = join(std::move(ranks));

@@ -31,7 +31,10 @@ enum class Visibility : std::uint8_t {
 struct Options {
   Visibility visibility = Visibility::open;
   std::size_t page_max = 1000;
-  std::size_t marks_max = 5'000'000;  ///< of one step table; beyond it: Code::exhausted
+  /// Marks of one step table, samples of one answer; beyond it: Code::exhausted. A mark takes about
+  /// 1 kB while its answer is written.
+  std::size_t marks_max = 250'000;
+  std::size_t judged_max = 5'000'000;  ///< the same for a table that is judged, not answered
 };
 
 struct JobsRequest {
@@ -78,11 +81,12 @@ class Query {
       std::optional<std::uint32_t> incarnation = {}) const;
   /// Marks of one incarnation (the last one that has probed ranks, if none is named), rank by rank;
   /// the last `last_n` of each rank, or all for 0. Several registrations under one rank number in
-  /// one incarnation are joined, ordered by step.
+  /// one incarnation are joined, ordered by step. `is_judged`: for the larger limit.
   [[nodiscard]] Result<model::StepTable> step_table(const model::Viewer& viewer,
                                                     records::AttemptId id,
                                                     std::optional<std::uint32_t> incarnation = {},
-                                                    std::size_t last_n = 0) const;
+                                                    std::size_t last_n = 0,
+                                                    bool is_judged = false) const;
   [[nodiscard]] Result<std::vector<RankSampleSeries>> rank_samples(
       const model::Viewer& viewer, records::AttemptId id, const series::ScanFilter& filter) const;
   /// Bytes, marks and what the cap refused; empty if no mark ever came.
@@ -117,6 +121,11 @@ class Query {
   [[nodiscard]] bool may_see(const model::Viewer& viewer, const model::Attempt& attempt) const;
   [[nodiscard]] Result<std::pair<records::Reader, records::AttemptRow>> reach(
       const model::Viewer& viewer, records::AttemptId id) const;
+
+  [[nodiscard]] Result<std::vector<series::RankMarks>> last_marks(const model::AttemptKey& key,
+                                                                  std::uint32_t incarnation,
+                                                                  std::size_t last_n,
+                                                                  std::size_t marks_max) const;
 
   const records::Records& records_;
   const series::AttemptFiles& files_;

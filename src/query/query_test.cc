@@ -252,6 +252,14 @@ TEST_F(QueryTest, StepTablesJoinRegistrationsAndKnowTheirRank) {
   EXPECT_EQ(last.ranks[1].marks.front().step, 12);
   const Query narrow(*records_, *files_, *store_, {.marks_max = 20});
   EXPECT_EQ(narrow.step_table(operator_, id).error().code, Code::exhausted);
+  // What counts is what is there, not what was asked for; 30 marks are.
+  EXPECT_EQ(narrow.step_table(operator_, id, 0, 100'000).error().code, Code::exhausted);
+  EXPECT_NE(narrow.step_table(operator_, id, 0, 100'000).error().hint.find("fewer"),
+            std::string::npos);
+  EXPECT_TRUE(narrow.step_table(operator_, id, 0, 6)) << "18 marks of 3 registrations";
+  EXPECT_TRUE(narrow.step_table(operator_, id, 0, 100'000, true)) << "a judge takes more";
+  const Query just(*records_, *files_, *store_, {.marks_max = 30});
+  EXPECT_EQ(just.step_table(operator_, id, 0, 100'000)->ranks[1].marks.size(), 15U);
 }
 
 TEST(EventHub, ASlowReaderIsToldWhatItLost) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -109,9 +110,10 @@ class AttemptFiles {
       const model::AttemptKey& key, const ScanFilter& filter,
       const std::function<bool(const RankRef&, const model::RankSample&)>& take) const;
   /// The last `last_n` marks of every rank of one incarnation, read from the end of the file.
-  [[nodiscard]] Result<std::vector<RankMarks>> last_marks(const model::AttemptKey& key,
-                                                          std::uint32_t incarnation,
-                                                          std::size_t last_n) const;
+  /// Code::exhausted as soon as these are more than `marks_max` in all.
+  [[nodiscard]] Result<std::vector<RankMarks>> last_marks(
+      const model::AttemptKey& key, std::uint32_t incarnation, std::size_t last_n,
+      std::size_t marks_max = std::numeric_limits<std::size_t>::max()) const;
   [[nodiscard]] std::size_t open_files() const;
   /// Where the attempt's file lies or would lie.
   [[nodiscard]] std::filesystem::path path(const model::AttemptKey& key) const;

@@ -111,9 +111,17 @@ class LastMarks {
     auto& marks = at->second.marks;
     if (marks.size() >= last_n_) return;
     const auto fresh = decode_marks(*head, bytes);
+    count_ -= marks.size();
     marks.insert(marks.end(), fresh.begin(), fresh.end());
-    if (marks.size() >= last_n_) --hungry_;
+    if (marks.size() >= last_n_) {
+      --hungry_;
+      keep_last(marks);
+    }
+    count_ += marks.size();
   }
+
+  /// Marks held, all ranks together.
+  [[nodiscard]] std::size_t count() const { return count_; }
 
   /// All ranks that were met are served, and no other was met for long.
   [[nodiscard]] bool is_done() const {
@@ -123,10 +131,7 @@ class LastMarks {
   [[nodiscard]] std::vector<RankMarks> finish() {
     std::vector<RankMarks> out;
     for (auto& [id, rank] : ranks_) {
-      std::ranges::sort(rank.marks, {}, &model::Mark::sequence);
-      if (rank.marks.size() > last_n_)
-        rank.marks.erase(rank.marks.begin(),
-                         rank.marks.end() - static_cast<std::ptrdiff_t>(last_n_));
+      keep_last(rank.marks);
       out.push_back(std::move(rank));
     }
     std::ranges::sort(out, {},
@@ -135,10 +140,18 @@ class LastMarks {
   }
 
  private:
+  /// Sorts, and gives back what is too much.
+  void keep_last(std::vector<model::Mark>& marks) const {
+    std::ranges::sort(marks, {}, &model::Mark::sequence);
+    if (marks.size() <= last_n_) return;
+    marks.erase(marks.begin(), marks.end() - static_cast<std::ptrdiff_t>(last_n_));
+    marks.shrink_to_fit();
+  }
+
   std::uint32_t incarnation_;
   std::size_t last_n_;
   std::map<std::uint64_t, RankMarks> ranks_;
-  std::size_t hungry_ = 0, since_new_ = 0;
+  std::size_t hungry_ = 0, since_new_ = 0, count_ = 0;
 };
 
 }  // namespace
@@ -329,13 +342,18 @@ Result<void> AttemptFiles::scan_samples(
 
 Result<std::vector<RankMarks>> AttemptFiles::last_marks(const model::AttemptKey& key,
                                                         std::uint32_t incarnation,
-                                                        std::size_t last_n) const {
+                                                        std::size_t last_n,
+                                                        std::size_t marks_max) const {
   const auto file = VETTA_TRY(state_->open_for_reading(path(key).native()));
   if (!file) return std::vector<RankMarks>();
   BackwardWalker walker(file->fd.get(), attempt_file_magic.size(), file->bytes);
   LastMarks last(incarnation, last_n);
   while (const auto block = VETTA_TRY(walker.next())) {
     last.take(*block);
+    if (last.count() > marks_max) {
+      return fail(Code::exhausted, fmt::format("these are more than {} marks", marks_max),
+                  "ask for fewer of the last steps");
+    }
     if (last.is_done()) break;
   }
   return last.finish();
