@@ -76,11 +76,12 @@ asio::awaitable<void> accept_loop(std::shared_ptr<typename Protocol::acceptor> a
       continue;
     }
     ++shared->counters.connections;
-    if (shared->counters.connections_open >= shared->options.limits.connections_max) {
+    Peer peer = peer_of(socket);
+    if (const auto admitted = detail::admit(*shared, peer); !admitted) {
       ++shared->counters.connections_refused;
+      if (peer.is_unix) detail::refuse(detail::Socket(std::move(socket)), admitted.error(), shared);
       continue;  // the socket closes here
     }
-    Peer peer = peer_of(socket);
     detail::serve(detail::Socket(std::move(socket)), std::move(peer), shared);
   }
 }

@@ -17,6 +17,10 @@ namespace vetta::http {
 
 struct Limits {
   std::size_t connections_max = 4096;
+  /// Of these, kept free for root and the server's own user on unix sockets (half of them at most).
+  std::size_t connections_reserve = 64;
+  std::size_t user_connections_max = 64;  ///< of one ordinary user on unix sockets
+  std::size_t user_streams_max = 16;      ///< event streams of one such user
   std::uint32_t header_bytes_max = 16U << 10U;
   std::uint64_t body_bytes_max = 1U << 20U;
   Duration header_time_max = std::chrono::seconds(10);  ///< from the first byte to the whole header
@@ -32,7 +36,10 @@ using Authenticate = std::function<Result<Identity>(const Request&)>;
 struct ServerOptions {
   Limits limits;
   unsigned threads = 2;
-  Authenticate authenticate;         ///< without one every request is refused
+  Authenticate authenticate;  ///< without one every request is refused
+  /// Whether a unix peer's uid is free of the limits of one user; without it root and the server's
+  /// own are. So is whoever turns out to be an operator.
+  std::function<bool(std::uint32_t uid)> is_trusted{};
   std::uint32_t socket_mode = 0666;  ///< of unix sockets; who may do what is decided by credentials
 };
 

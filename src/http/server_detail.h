@@ -29,6 +29,11 @@ struct Counters {
 
 class Session;
 
+/// What one ordinary user has open.
+struct Use {
+  std::size_t connections = 0, streams = 0;
+};
+
 /// What all sessions of a server see; outlives them.
 struct Shared {
   ServerOptions options;
@@ -38,9 +43,16 @@ struct Shared {
   std::mutex mutex;
   std::condition_variable ended;  ///< a session is gone
   std::unordered_map<Session*, std::weak_ptr<Session>> sessions;
+  std::unordered_map<std::uint32_t, Use> users;  ///< ordinary ones with something open
+  std::size_t refusals_open = 0;
 };
 
-/// Serves a connection to its end; keeps itself alive.
+/// Counts a new connection in, or says why it is refused.
+[[nodiscard]] Result<void> admit(Shared& shared, const Peer& peer);
+/// Tells the client why, in a moment, and closes.
+void refuse(Socket socket, const Error& why, const std::shared_ptr<Shared>& shared);
+
+/// Serves a connection that was admitted to its end; keeps itself alive.
 void serve(Socket socket, Peer peer, const std::shared_ptr<Shared>& shared);
 /// Asks every session to end as soon as its running request is answered.
 void end_sessions(Shared& shared);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <memory>
 #include <mutex>
 #include <netinet/in.h>
 #include <poll.h>
@@ -280,6 +281,81 @@ TEST_F(ServerTest, ConnectionsHaveALimit) {
   const Raw second(tcp_.port);
   EXPECT_EQ(second.read_all(), "");
   EXPECT_EQ(server_->meters().connections_refused, 1U);
+}
+
+TEST_F(ServerTest, OneUserCannotTakeAllConnections) {
+  std::atomic<bool> is_trusted = false;
+  ServerOptions options;
+  options.limits.user_connections_max = 2;
+  options.is_trusted = [&](std::uint32_t) { return is_trusted.load(); };
+  options.authenticate = [](const Request& request) -> Result<Identity> {
+    return Identity{request.peer.uid, request.bearer() == "right", "unix"};
+  };
+  run(options);
+  std::unique_ptr<Client> first(new Client(client(true)));
+  std::unique_ptr<Client> second(new Client(client(true)));
+  auto third = client(true);
+  EXPECT_EQ(first->request(Method::get, "/open")->status, 200);
+  EXPECT_EQ(second->request(Method::get, "/open")->status, 200);
+  const auto refused = third.request(Method::get, "/open");
+  ASSERT_TRUE(refused) << refused.error().text();
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_NE(refused->body.find("has 2 connections"), std::string::npos) << refused->body;
+  EXPECT_EQ(client(false).request(Method::get, "/open")->status, 200) << "TCP has no user";
+  is_trusted = true;
+  EXPECT_EQ(client(true).request(Method::get, "/open")->status, 200);
+  is_trusted = false;
+  first.reset();
+  // A connection that has ended is given back in a moment, not at once.
+  const auto expect_admitted = [&](Client& who, const char* target) {
+    bool is_admitted = false;
+    expect_soon([&] {
+      const auto reply = who.request(Method::get, target);
+      is_admitted = is_admitted || (reply && reply->status == 200);
+      return is_admitted;
+    });
+  };
+  auto fourth = client(true), fifth = client(true, "right");
+  expect_admitted(fourth, "/open");
+  EXPECT_EQ(client(true).request(Method::get, "/open")->status, 503);
+  second.reset();
+  // An operator, with a token, is no ordinary user, whoever's socket it is.
+  expect_admitted(fifth, "/who");
+  auto sixth = client(true);
+  expect_admitted(sixth, "/open");
+}
+
+TEST_F(ServerTest, AReserveIsKeptForRootAndTheServersOwn) {
+  std::atomic<bool> is_trusted = false;
+  ServerOptions options;
+  options.limits.connections_max = 4;
+  options.limits.connections_reserve = 2;
+  options.is_trusted = [&](std::uint32_t) { return is_trusted.load(); };
+  run(options);
+  const Raw first(tcp_.port), second(tcp_.port);
+  first.send("GET /open HTTP/1.1\r\n\r\n");
+  (void)first.read_until("fine");
+  second.send("GET /open HTTP/1.1\r\n\r\n");
+  (void)second.read_until("fine");
+  const Raw third(tcp_.port);
+  EXPECT_EQ(third.read_all(), "");
+  EXPECT_EQ(client(true).request(Method::get, "/open")->status, 503);
+  is_trusted = true;
+  EXPECT_EQ(client(true).request(Method::get, "/open")->status, 200);
+}
+
+TEST_F(ServerTest, OneUserCannotTakeAllStreams) {
+  ServerOptions options;
+  options.limits.user_streams_max = 0;
+  options.is_trusted = [](std::uint32_t) { return false; };
+  run(options);
+  auto client = this->client(true);
+  Reply refused;
+  static_cast<void>(client.stream("/events", "", [](const SseEvent&) { return false; }, refused));
+  EXPECT_NE(refused.body.find("event streams open already"), std::string::npos) << refused.body;
+  const Raw over_tcp(tcp_.port);
+  over_tcp.send("GET /events HTTP/1.1\r\n\r\n");
+  EXPECT_NE(over_tcp.read_until("first").find("200"), std::string::npos);
 }
 
 TEST_F(ServerTest, NonsenseGetsAnAnswerOrAnEndAndNeverMore) {

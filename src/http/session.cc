@@ -17,6 +17,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <optional>
+#include <unistd.h>
 
 #include "core/text.h"
 #include "http/server_detail.h"
@@ -28,6 +29,9 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using Wire = beast::basic_stream<asio::generic::stream_protocol>;
 using boost::system::error_code;
+
+constexpr std::size_t refusals_max = 64;      ///< clients at a time that are told why
+constexpr std::uint32_t nobody = 0xFFFFFFFF;  ///< stands for a uid that the kernel did not tell
 
 std::string view(beast::string_view text) {
   return {text.data(), text.size()};
@@ -89,18 +93,43 @@ class Gauge {
   T& count_;
 };
 
+/// A user that shares the server with others: not root, not the server's own. Who comes over TCP
+/// has a token or gets nothing.
+bool is_ordinary(const Shared& shared, const Peer& peer) {
+  if (!peer.is_unix || !peer.uid) return peer.is_unix;
+  if (shared.options.is_trusted) return !shared.options.is_trusted(*peer.uid);
+  return *peer.uid != 0 && *peer.uid != geteuid();
+}
+
+class OnExit {
+ public:
+  explicit OnExit(std::function<void()> act) : act_(std::move(act)) {}
+
+  ~OnExit() { act_(); }
+
+  OnExit(const OnExit&) = delete;
+  OnExit& operator=(const OnExit&) = delete;
+
+ private:
+  std::function<void()> act_;
+};
+
 }  // namespace
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Socket socket, Peer peer, std::shared_ptr<Shared> shared)
-      : shared_(std::move(shared)), wire_(std::move(socket)), peer_(std::move(peer)) {}
+      : shared_(std::move(shared)),
+        wire_(std::move(socket)),
+        peer_(std::move(peer)),
+        is_counted_(is_ordinary(*shared_, peer_)) {}
 
   ~Session() {
     {
       const std::scoped_lock lock(shared_->mutex);
       shared_->sessions.erase(this);
       --shared_->counters.connections_open;
+      if (is_counted_) give_back(&Use::connections);
     }
     shared_->ended.notify_all();
   }
@@ -143,6 +172,10 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<void> watch_for_end();
   asio::awaitable<void> write_queue(ByteQueue& queue, Duration silence_max,
                                     std::string_view filler);
+  /// Under the lock: one less of its user.
+  void give_back(std::size_t Use::* count);
+  /// Whether the user may have one more stream, which is then counted.
+  bool take_stream();
   Result<Request> convert(const Parser& parser) const;
   Answer answer(Request& request);
 
@@ -151,6 +184,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Peer peer_;
   beast::flat_buffer buffer_;
   bool is_idle_ = false;
+  bool is_counted_;             ///< among its user's connections
   ByteQueue* queue_ = nullptr;  ///< of the stream that this connection has become
   std::shared_ptr<asio::steady_timer> ready_;
 };
@@ -286,6 +320,11 @@ Answer Session::answer(Request& request) {
       return response;
     }
     request.identity = std::move(*identity);
+    if (request.identity.is_operator && is_counted_) {
+      const std::scoped_lock lock(shared_->mutex);
+      give_back(&Use::connections);
+      is_counted_ = false;
+    }
   }
   const Duration begin = monotonic_now();
   Answer what;
@@ -391,6 +430,22 @@ asio::awaitable<void> Session::stream_events(std::shared_ptr<EventStream> stream
                             false, false);
     co_return;
   }
+  if (!take_stream()) {
+    stream->close();
+    co_await write_response(
+        error_response(fail(Code::exhausted,
+                            "user " + std::to_string(peer_.uid.value_or(0)) + " has " +
+                                std::to_string(shared_->options.limits.user_streams_max) +
+                                " event streams open already",
+                            "close some pages or watches")
+                           .error()),
+        false, false);
+    co_return;
+  }
+  const OnExit leave([this] {
+    const std::scoped_lock lock(shared_->mutex);
+    if (is_counted_) give_back(&Use::streams);
+  });
   const Gauge open(counters.streams_open);
   count_status(counters, 200);
   queue_ = &stream->queue();
@@ -468,8 +523,80 @@ asio::awaitable<void> Session::upgrade(Upgrade upgrade) {
   queue_ = nullptr;
 }
 
+void Session::give_back(std::size_t Use::* count) {
+  const auto at = shared_->users.find(peer_.uid.value_or(nobody));
+  if (at == shared_->users.end()) return;
+  --(at->second.*count);
+  if (at->second.connections == 0 && at->second.streams == 0) shared_->users.erase(at);
+}
+
+bool Session::take_stream() {
+  if (!is_counted_) return true;
+  const std::scoped_lock lock(shared_->mutex);
+  Use& use = shared_->users[peer_.uid.value_or(nobody)];
+  if (use.streams >= shared_->options.limits.user_streams_max) return false;
+  ++use.streams;
+  return true;
+}
+
+Result<void> admit(Shared& shared, const Peer& peer) {
+  const Limits& limits = shared.options.limits;
+  const std::scoped_lock lock(shared.mutex);
+  const bool is_reserved = peer.is_unix && !is_ordinary(shared, peer);
+  const std::size_t reserve =
+      is_reserved ? 0 : std::min(limits.connections_reserve, limits.connections_max / 2);
+  if (shared.counters.connections_open >= limits.connections_max - reserve)
+    return fail(Code::unavailable, "vettad has as many connections as it takes",
+                "try again in a moment");
+  if (is_ordinary(shared, peer)) {
+    Use& use = shared.users[peer.uid.value_or(nobody)];
+    if (use.connections >= limits.user_connections_max)
+      return fail(Code::unavailable,
+                  "user " + std::to_string(peer.uid.value_or(nobody)) + " has " +
+                      std::to_string(use.connections) + " connections to vettad open already",
+                  "close some pages or watches");
+    ++use.connections;
+  }
+  ++shared.counters.connections_open;
+  return {};
+}
+
+namespace {
+
+asio::awaitable<void> tell_and_close(Wire wire, std::string text, std::shared_ptr<Shared> shared) {
+  error_code error;
+  std::array<char, 4096> request{};
+  wire.expires_after(std::chrono::seconds(1));
+  // A client that is still sending would not read the answer.
+  co_await wire.async_read_some(asio::buffer(request),
+                                asio::redirect_error(asio::use_awaitable, error));
+  if (!error)
+    co_await wire.async_write_some(asio::buffer(text),
+                                   asio::redirect_error(asio::use_awaitable, error));
+  wire.close();
+  const std::scoped_lock lock(shared->mutex);
+  --shared->refusals_open;
+}
+
+}  // namespace
+
+void refuse(Socket socket, const Error& why, const std::shared_ptr<Shared>& shared) {
+  {
+    const std::scoped_lock lock(shared->mutex);
+    if (shared->refusals_open >= refusals_max) return;
+    ++shared->refusals_open;
+  }
+  const Response response = error_response(why, 503);
+  std::string text = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: " + response.content_type +
+                     "\r\nContent-Length: " + std::to_string(response.body.size()) +
+                     "\r\nConnection: close\r\n\r\n" + response.body;
+  Wire wire(std::move(socket));
+  const auto executor = wire.get_executor();
+  asio::co_spawn(executor, tell_and_close(std::move(wire), std::move(text), shared),
+                 asio::detached);
+}
+
 void serve(Socket socket, Peer peer, const std::shared_ptr<Shared>& shared) {
-  ++shared->counters.connections_open;
   const auto session = std::make_shared<Session>(std::move(socket), std::move(peer), shared);
   {
     const std::scoped_lock lock(shared->mutex);
