@@ -62,6 +62,7 @@ Json ingest_json(const ingest::Meters& m) {
           {"ranks_unplaced", m.taken.ranks_unplaced},
           {"ranks_of_other_user", m.taken.ranks_of_other_user},
           {"ranks_off_node", m.taken.ranks_off_node},
+          {"unplaced_dropped", m.taken.unplaced_dropped},
           {"marks", m.taken.marks},
           {"duplicates", m.taken.duplicates},
           {"refused", m.taken.refused}};

@@ -30,8 +30,8 @@ struct PerAttempt {
   }
 };
 
-/// The parts of a batch that speak of one rank, without its marks.
-model::Batch part_of(const model::Batch& batch, std::uint64_t rank_id) {
+/// What a batch says of one rank, without its marks and its registration.
+model::Batch rest_of(const model::Batch& batch, std::uint64_t rank_id, std::size_t samples_max) {
   model::Batch out;
   out.agent_id = batch.agent_id;
   out.sequence = batch.sequence;
@@ -39,10 +39,12 @@ model::Batch part_of(const model::Batch& batch, std::uint64_t rank_id) {
     for (const auto& item : from)
       if (item.rank_id == rank_id) to.push_back(item);
   };
-  copy(batch.ranks, out.ranks);
   copy(batch.ends, out.ends);
   copy(batch.rank_samples, out.rank_samples);
   copy(batch.places, out.places);
+  for (auto& [id, samples] : out.rank_samples)
+    if (samples.size() > samples_max)
+      samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(samples_max));
   return out;
 }
 
@@ -56,8 +58,10 @@ std::set<std::uint64_t> ranks_of(const model::Batch& batch) {
   return out;
 }
 
-bool has_more_than_marks(const model::Batch& part) {
-  return !part.ranks.empty() || !part.ends.empty() || !part.rank_samples.empty();
+/// A place alone is told again.
+bool is_worth_keeping(const model::Batch& rest, bool is_registered) {
+  return !rest.ends.empty() || !rest.rank_samples.empty() ||
+         (is_registered && !rest.places.empty());
 }
 
 }  // namespace
@@ -141,16 +145,40 @@ Result<void> Ingest::State::apply_places(records::Writer& writer,
 Result<void> Ingest::State::keep_unplaced(records::Writer& writer, const model::Hello& agent,
                                           const model::Batch& batch,
                                           const std::set<std::uint64_t>& unplaced) {
-  for (const auto rank_id : unplaced) {
-    const auto part = part_of(batch, rank_id);
-    if (!has_more_than_marks(part)) continue;
+  if (unplaced.empty()) return {};
+  auto& rows = unplaced_rows.try_emplace(agent.cluster, options.unplaced_rows_max).first->second;
+  if (rows >= options.unplaced_rows_max)
+    rows = VETTA_TRY(writer.reader().count_unplaced(agent.cluster, options.unplaced_rows_max));
+  const auto keep = [&](std::uint64_t rank_id, std::uint64_t job_id,
+                        const model::Batch& part) -> Result<void> {
+    if (rows >= options.unplaced_rows_max) {
+      ++meters.taken.unplaced_dropped;
+      return {};
+    }
     records::Unplaced row;
     row.rank_id = rank_id;
     row.cluster = agent.cluster;
-    row.job_id = part.ranks.empty() ? 0 : part.ranks.front().job_id;
+    row.job_id = job_id;
     row.seen = now();
     row.frame = model::encode(model::Frame(part));
-    VETTA_TRY(writer.add_unplaced(row));
+    const auto more = VETTA_TRY(writer.add_unplaced(row, options.unplaced_rest_max));
+    if (more > 0) ++rows;
+    if (more <= 0 && job_id == 0) ++meters.taken.unplaced_dropped;
+    return {};
+  };
+  std::set<std::uint64_t> registered;
+  for (const auto& rank : batch.ranks) {
+    if (!unplaced.contains(rank.rank_id)) continue;
+    model::Batch part;
+    part.agent_id = batch.agent_id;
+    part.sequence = batch.sequence;
+    part.ranks = {rank};
+    VETTA_TRY(keep(rank.rank_id, rank.job_id, part));
+    registered.insert(rank.rank_id);
+  }
+  for (const auto rank_id : unplaced) {
+    const auto rest = rest_of(batch, rank_id, options.unplaced_rest_max);
+    if (is_worth_keeping(rest, registered.contains(rank_id))) VETTA_TRY(keep(rank_id, 0, rest));
   }
   return {};
 }
@@ -220,15 +248,21 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   if (is_new) {
     VETTA_TRY(append_nodes(agent, batch));
     const auto keep_rest = [&](records::Writer& writer) {
-      std::set<std::uint64_t> waiting;
-      std::ranges::set_difference(unplaced, foreign, std::inserter(waiting, waiting.end()));
-      return apply_batch(writer, agent, batch, waiting);
+      return apply_batch(writer, agent, batch, unplaced);
     };
     VETTA_TRY(write(keep_rest, taken));
   } else {
     ++meters.batches_known;
   }
-  VETTA_TRY(settle_unplaced(agent.cluster, taken));
+  std::set<std::uint64_t> waited;
+  {
+    auto reader = VETTA_TRY(records.read());
+    for (const auto& rank : batch.ranks) {
+      if (unplaced.contains(rank.rank_id)) continue;
+      if (VETTA_TRY(reader.has_unplaced(rank.rank_id))) waited.insert(rank.rank_id);
+    }
+  }
+  VETTA_TRY(settle_ranks(waited, taken));
   taken.ranks_unplaced = unplaced.size();
   // Nobody is asked about ranks that were refused: the answer would not change.
   nudge = !std::ranges::includes(foreign, unplaced);
@@ -244,25 +278,51 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   return model::Ack{batch.sequence, {unplaced.begin(), unplaced.end()}};
 }
 
-Result<void> Ingest::State::settle_unplaced(const std::string& cluster, Taken& taken) {
+Result<void> Ingest::State::settle_jobs(const std::string& cluster, Taken& taken) {
   std::vector<records::Unplaced> rows;
   {
     auto reader = VETTA_TRY(records.read());
-    rows = VETTA_TRY(reader.unplaced(cluster));
+    if (!settled.contains(cluster)) {
+      for (const auto job_id : VETTA_TRY(reader.unplaced_jobs(cluster)))
+        changed_jobs.insert(job_id);
+    }
+    for (const auto job_id : changed_jobs) {
+      auto of_job = VETTA_TRY(reader.unplaced_of_job(cluster, job_id));
+      rows.insert(rows.end(), std::make_move_iterator(of_job.begin()),
+                  std::make_move_iterator(of_job.end()));
+    }
   }
+  settled.insert(cluster);
   if (rows.empty()) return {};
+  std::set<std::uint64_t> found;
   const auto place_known = [&](records::Writer& writer) -> Result<void> {
     for (const auto& row : rows) {
       const auto frame = model::decode(std::string_view(row.frame).substr(4));
       const auto* batch = frame ? std::get_if<model::Batch>(&*frame) : nullptr;
       if (batch == nullptr) continue;
-      for (const auto& rank : batch->ranks)
-        if (VETTA_TRY(place_rank(writer, cluster, rank)) == Placing::placed) ++taken.ranks_placed;
+      for (const auto& rank : batch->ranks) {
+        if (VETTA_TRY(place_rank(writer, cluster, rank)) != Placing::placed) continue;
+        ++taken.ranks_placed;
+        found.insert(rank.rank_id);
+      }
     }
     return {};
   };
-  VETTA_TRY(write(place_known, taken));
-  for (const auto& row : rows) VETTA_TRY(settle_frame(row, taken));
+  auto done = write(place_known, taken);
+  if (done) done = settle_ranks(found, taken);
+  if (!done) settled.erase(cluster);  // all are looked at again
+  return done;
+}
+
+Result<void> Ingest::State::settle_ranks(const std::set<std::uint64_t>& rank_ids, Taken& taken) {
+  for (const auto rank_id : rank_ids) {
+    std::vector<records::Unplaced> rows;
+    {
+      auto reader = VETTA_TRY(records.read());
+      rows = VETTA_TRY(reader.unplaced_of_rank(rank_id));
+    }
+    for (const auto& row : rows) VETTA_TRY(settle_frame(row, taken));
+  }
   return {};
 }
 

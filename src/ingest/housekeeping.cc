@@ -105,15 +105,10 @@ Result<void> Ingest::State::remove_old(Time now) {
 
 Result<void> Ingest::State::give_up_unplaced(Time now) {
   Taken taken;
-  std::vector<std::string> clusters;
   std::vector<records::Unplaced> given_up;
   {
     auto reader = VETTA_TRY(records.read());
-    clusters = VETTA_TRY(reader.clusters());
-    for (const auto& cluster : clusters) {
-      for (auto& row : VETTA_TRY(reader.unplaced(cluster)))
-        if (row.seen < now - options.keep_unplaced) given_up.push_back(std::move(row));
-    }
+    given_up = VETTA_TRY(reader.unplaced_before(now - options.keep_unplaced, loose_slice));
   }
   if (given_up.empty()) return {};
   const auto give_up = [&](records::Writer& writer) -> Result<void> {
@@ -122,8 +117,10 @@ Result<void> Ingest::State::give_up_unplaced(Time now) {
       gap.time = row.seen;
       gap.kind = model::EventKind::gap;
       gap.rank_id = row.rank_id;
-      gap.message =
-          fmt::format("a rank of job {} was given up: Slurm never showed this job", row.job_id);
+      gap.message = fmt::format(
+          "a rank of job {} was given up: Slurm never showed this job as one of "
+          "its user on its node",
+          row.job_id);
       gap.source = "vettad";
       gap.dedup = fmt::format("unplaced:{:016x}", row.rank_id);
       VETTA_TRY(add_event(writer, std::move(gap), std::nullopt, row.cluster));

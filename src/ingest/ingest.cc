@@ -19,6 +19,7 @@ void add(Taken& to, const Taken& what) {
   to.events += what.events;
   to.ranks_placed += what.ranks_placed;
   to.ranks_unplaced += what.ranks_unplaced;
+  to.unplaced_dropped += what.unplaced_dropped;
   to.ranks_of_other_user += what.ranks_of_other_user;
   to.ranks_off_node += what.ranks_off_node;
   to.marks += what.marks;
@@ -104,6 +105,7 @@ Result<void> Ingest::State::write(const std::function<Result<void>(records::Writ
     // What was cached within the write is not there.
     placed.clear();
     allocations_kept.clear();
+    unplaced_rows.clear();
     new_events.clear();
     return done;
   }
@@ -128,6 +130,8 @@ Result<void> Ingest::State::follow(records::Writer& writer, const records::Upser
                                    Taken& taken) {
   if (!upsert.is_changed) return {};
   ++(upsert.is_new ? taken.attempts_new : taken.attempts_changed);
+  changed_jobs.insert(upsert.after.key.job_id);
+  if (upsert.after.het) changed_jobs.insert(upsert.after.het->job_id);
   for (const auto& [id, end] : upsert.superseded) VETTA_TRY(writer.close_allocations(id, end));
   const auto& after = upsert.after;
   const bool is_inferred = upsert.source == records::ViewSource::inferred;

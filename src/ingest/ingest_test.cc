@@ -163,6 +163,53 @@ TEST_F(IngestTest, ARankOfAnUnknownJobWaitsAndLosesNothing) {
   EXPECT_TRUE(stand_.records->read()->unplaced("alps")->empty());
 }
 
+TEST_F(IngestTest, ARankThatWaitsTakesBoundedRoom) {
+  stand_.options.unplaced_rest_max = 3;
+  stand_.options.unplaced_rows_max = 6;
+  stand_.open();
+  const auto rows = [&] { return stand_.records->read()->unplaced("alps")->size(); };
+  for (std::uint64_t sequence = 1; sequence <= 10; ++sequence) {
+    auto b = batch(sequence);
+    b.ranks = {rank(7, 1)};
+    model::RankSample sample;
+    sample.time = at(20 + static_cast<std::int64_t>(sequence));
+    sample.rss_bytes = sequence;
+    b.rank_samples = {{7, {sample}}};
+    ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  }
+  EXPECT_EQ(rows(), 4U) << "one registration, three samples";
+  EXPECT_EQ(stand_.ingest->meters().taken.unplaced_dropped, 7U);
+  auto many = batch(11);
+  for (std::uint64_t id = 20; id < 30; ++id) many.ranks.push_back(rank(id, 2));
+  EXPECT_EQ(stand_.ingest->take(hello(), many).value().unplaced.size(), 10U);
+  EXPECT_EQ(rows(), 6U) << "all ranks together";
+  ASSERT_TRUE(stand_.ingest->take(snapshot(30, {job(1, JobState::running)})));
+  EXPECT_EQ(rows(), 2U) << "those of job 2";
+  std::vector<std::uint64_t> kept;
+  const auto take = [&](const series::RankRef&, const model::RankSample& s) {
+    kept.push_back(s.rss_bytes.value_or(0));
+    return true;
+  };
+  ASSERT_TRUE(stand_.files->scan_samples(row(1).attempt.key, series::ScanFilter(), take));
+  EXPECT_EQ(kept, (std::vector<std::uint64_t>{8, 9, 10})) << "the newest";
+}
+
+TEST_F(IngestTest, WhatWaitedIsTakenUpAfterAStartToo) {
+  auto b = batch(1);
+  b.ranks = {rank(7, 1)};
+  b.ends = {{7, at(300), 3, {}}};
+  ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  // A stop between the snapshot and what follows from it: the job is kept, the rank still waits.
+  ASSERT_TRUE(stand_.records->write([&](records::Writer& w) -> Result<void> {
+    VETTA_TRY(w.upsert(job(1, JobState::running), records::ViewSource::controller, at(12)));
+    return w.set_snapshot_time("alps", at(12));
+  }));
+  stand_.open();
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  EXPECT_EQ(stand_.records->read()->rank(7).value()->rank.exit_code, 3);
+  EXPECT_TRUE(stand_.records->read()->unplaced("alps")->empty());
+}
+
 TEST_F(IngestTest, WhereARankIsIsKeptAndNeverTurnsBack) {
   const auto now_of = [&] { return stand_.records->read()->rank(7).value().value().now; };
   auto b = batch(1);
@@ -274,7 +321,6 @@ TEST_F(IngestTest, ARankGoesToNoJobOfAnotherUser) {
   EXPECT_TRUE(stand_.records->read()->events(filter)->empty());
   EXPECT_EQ(stand_.ingest->meters().taken.ranks_of_other_user, 2U);
   EXPECT_EQ(stand_.nudges, 0) << "Slurm's answer would not change it";
-  EXPECT_TRUE(stand_.records->read()->unplaced("alps")->empty());
   // The same job id under its own user is placed, and so are ranks of a job whose user is unknown.
   auto own = batch(2);
   own.ranks = {rank(9, 1)};

@@ -92,10 +92,12 @@ Result<void> Ingest::State::keep_allocations(records::Writer& writer,
       continue;
     if (is_stale) {
       VETTA_TRY(writer.add_allocations(at->second, held.allocations));
+      changed_jobs.insert(held.key.job_id);
       continue;
     }
     VETTA_TRY(writer.set_allocations(at->second, held.allocations, snapshot.at));
     allocations_kept[at->second] = hash;
+    changed_jobs.insert(held.key.job_id);
   }
   return {};
 }
@@ -103,6 +105,7 @@ Result<void> Ingest::State::keep_allocations(records::Writer& writer,
 Result<Taken> Ingest::State::take_snapshot(const slurm::Snapshot& snapshot) {
   const auto& cluster = snapshot.cluster;
   Taken taken;
+  changed_jobs.clear();
   const auto keep = [&](records::Writer& writer) -> Result<void> {
     const auto last = VETTA_TRY(writer.reader().snapshot_time(cluster));
     const bool is_stale = last && snapshot.at < *last;
@@ -117,7 +120,7 @@ Result<Taken> Ingest::State::take_snapshot(const slurm::Snapshot& snapshot) {
     return {};
   };
   VETTA_TRY(write(keep, taken));
-  VETTA_TRY(settle_unplaced(cluster, taken));
+  VETTA_TRY(settle_jobs(cluster, taken));
   return taken;
 }
 
@@ -129,6 +132,7 @@ Result<Taken> Ingest::State::take_accounting(const slurm::Accounting& accounting
   }
   const auto& cluster = accounting.cluster;
   Taken taken;
+  changed_jobs.clear();
   const auto keep = [&](records::Writer& writer) -> Result<void> {
     for (const auto& accounted : accounting.attempts.value) {
       const auto upsert = VETTA_TRY(
@@ -136,6 +140,7 @@ Result<Taken> Ingest::State::take_accounting(const slurm::Accounting& accounting
       VETTA_TRY(writer.upsert_steps(upsert.id, accounted.steps));
       if (upsert.is_known_view) continue;
       VETTA_TRY(writer.add_allocations(upsert.id, allocations_of(accounted.attempt)));
+      changed_jobs.insert(accounted.attempt.key.job_id);
       VETTA_TRY(follow(writer, upsert, taken));
     }
     const std::string name = "accounting:" + cluster;
@@ -145,7 +150,7 @@ Result<Taken> Ingest::State::take_accounting(const slurm::Accounting& accounting
     return {};
   };
   VETTA_TRY(write(keep, taken));
-  VETTA_TRY(settle_unplaced(cluster, taken));
+  VETTA_TRY(settle_jobs(cluster, taken));
   return taken;
 }
 

@@ -39,8 +39,11 @@ struct Ingest::State {
   std::unordered_map<std::uint64_t, PlacedRank> placed;
   /// Hash of the allocations last kept, so that unchanged ones cost nothing.
   std::unordered_map<records::AttemptId, std::size_t> allocations_kept;
-  std::set<model::AttemptKey> damaged;   ///< whose files take nothing, told once each
-  std::vector<model::Event> new_events;  ///< of the write under way
+  std::set<std::uint64_t> changed_jobs;  ///< by the take under way: ranks may wait for them
+  std::set<std::string> settled;         ///< clusters all of whose waiting ranks were looked at
+  std::map<std::string, std::uint64_t> unplaced_rows;  ///< at most, by cluster
+  std::set<model::AttemptKey> damaged;                 ///< whose files take nothing, told once each
+  std::vector<model::Event> new_events;                ///< of the write under way
   Time last_retention;
 
   /// Runs one transaction; its events go out when it is kept. Caches are dropped if it is not.
@@ -58,8 +61,10 @@ struct Ingest::State {
   /// Registers a rank if its job is known and takes it.
   [[nodiscard]] Result<Placing> place_rank(records::Writer& writer, const std::string& cluster,
                                            const model::Rank& rank);
-  /// Takes up what was kept for ranks whose jobs have become known.
-  [[nodiscard]] Result<void> settle_unplaced(const std::string& cluster, Taken& taken);
+  /// Takes up what was kept for ranks of the changed jobs; the first time, of all jobs.
+  [[nodiscard]] Result<void> settle_jobs(const std::string& cluster, Taken& taken);
+  /// Takes up what was kept for these ranks, which are placed now.
+  [[nodiscard]] Result<void> settle_ranks(const std::set<std::uint64_t>& rank_ids, Taken& taken);
   [[nodiscard]] Result<void> settle_frame(const records::Unplaced& unplaced, Taken& taken);
 
   /// Ends, samples and events of one batch that are kept in records, for ranks that are placed.

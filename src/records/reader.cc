@@ -381,11 +381,12 @@ Result<std::vector<AttemptRow>> Reader::unsealed_ended_before(Time end, std::siz
   return read_attempts(statement);
 }
 
-Result<std::vector<Unplaced>> Reader::unplaced(std::string_view cluster, std::size_t limit) {
-  auto statement = VETTA_TRY(lease_->database->prepare(
-      "SELECT id,rank_id,cluster,job_id,seen,frame FROM unplaced WHERE cluster=? ORDER BY id "
-      "LIMIT ?"));
-  statement.bind(cluster).bind(row_limit(limit, 1'000'000));
+namespace {
+
+constexpr std::string_view select_unplaced =
+    "SELECT id,rank_id,cluster,job_id,seen,frame FROM unplaced ";
+
+Result<std::vector<Unplaced>> read_unplaced(Statement& statement) {
   std::vector<Unplaced> out;
   while (VETTA_TRY(statement.step())) {
     auto& u = out.emplace_back();
@@ -397,6 +398,58 @@ Result<std::vector<Unplaced>> Reader::unplaced(std::string_view cluster, std::si
     statement.read(u.frame);
   }
   return out;
+}
+
+}  // namespace
+
+Result<std::vector<Unplaced>> Reader::unplaced(std::string_view cluster, std::size_t limit) {
+  static const std::string sql =
+      fmt::format("{}WHERE cluster=? ORDER BY id LIMIT ?", select_unplaced);
+  auto statement = VETTA_TRY(lease_->database->prepare(sql));
+  statement.bind(cluster).bind(row_limit(limit, 1'000'000));
+  return read_unplaced(statement);
+}
+
+Result<std::vector<Unplaced>> Reader::unplaced_of_job(std::string_view cluster,
+                                                      std::uint64_t job_id, std::size_t limit) {
+  static const std::string sql =
+      fmt::format("{}WHERE cluster=? AND job_id=? ORDER BY id LIMIT ?", select_unplaced);
+  auto statement = VETTA_TRY(lease_->database->prepare(sql));
+  statement.bind(cluster).bind(job_id).bind(row_limit(limit, 1'000'000));
+  return read_unplaced(statement);
+}
+
+Result<std::vector<Unplaced>> Reader::unplaced_of_rank(std::uint64_t rank_id, std::size_t limit) {
+  static const std::string sql =
+      fmt::format("{}WHERE rank_id=? ORDER BY job_id<>0,id LIMIT ?", select_unplaced);
+  auto statement = VETTA_TRY(lease_->database->prepare(sql));
+  statement.bind(rank_id).bind(row_limit(limit, 1'000'000));
+  return read_unplaced(statement);
+}
+
+Result<std::vector<Unplaced>> Reader::unplaced_before(Time seen, std::size_t limit) {
+  static const std::string sql = fmt::format("{}WHERE seen<? LIMIT ?", select_unplaced);
+  auto statement = VETTA_TRY(lease_->database->prepare(sql));
+  statement.bind(seen).bind(row_limit(limit, 1'000'000));
+  return read_unplaced(statement);
+}
+
+Result<std::vector<std::uint64_t>> Reader::unplaced_jobs(std::string_view cluster,
+                                                         std::size_t limit) {
+  auto statement = VETTA_TRY(lease_->database->prepare(
+      "SELECT DISTINCT job_id FROM unplaced WHERE cluster=? AND job_id<>0 LIMIT ?"));
+  statement.bind(cluster).bind(row_limit(limit, 1'000'000));
+  std::vector<std::uint64_t> out;
+  while (VETTA_TRY(statement.step())) out.push_back(statement.unsigned_integer());
+  return out;
+}
+
+Result<std::uint64_t> Reader::count_unplaced(std::string_view cluster, std::uint64_t rows_max) {
+  auto statement = VETTA_TRY(lease_->database->prepare(
+      "SELECT count(*) FROM (SELECT 1 FROM unplaced WHERE cluster=? LIMIT ?)"));
+  statement.bind(cluster).bind(rows_max);
+  if (!VETTA_TRY(statement.step())) return 0;
+  return statement.unsigned_integer();
 }
 
 Result<bool> Reader::has_unplaced(std::uint64_t rank_id) {

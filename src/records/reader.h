@@ -87,6 +87,20 @@ class Reader {
   [[nodiscard]] Result<std::vector<AttemptRow>> unsealed_ended_before(Time end, std::size_t limit);
   [[nodiscard]] Result<std::vector<Unplaced>> unplaced(std::string_view cluster,
                                                        std::size_t limit = 100'000);
+  /// Registrations of one job's ranks; everything of one rank, its registration last; what has
+  /// waited since before `seen`.
+  [[nodiscard]] Result<std::vector<Unplaced>> unplaced_of_job(std::string_view cluster,
+                                                              std::uint64_t job_id,
+                                                              std::size_t limit = 100'000);
+  [[nodiscard]] Result<std::vector<Unplaced>> unplaced_of_rank(std::uint64_t rank_id,
+                                                               std::size_t limit = 1000);
+  [[nodiscard]] Result<std::vector<Unplaced>> unplaced_before(Time seen, std::size_t limit);
+  /// Jobs that ranks wait for.
+  [[nodiscard]] Result<std::vector<std::uint64_t>> unplaced_jobs(std::string_view cluster,
+                                                                 std::size_t limit = 100'000);
+  /// Counts at most `rows_max`.
+  [[nodiscard]] Result<std::uint64_t> count_unplaced(std::string_view cluster,
+                                                     std::uint64_t rows_max);
   [[nodiscard]] Result<bool> has_unplaced(std::uint64_t rank_id);
 
  private:

@@ -121,12 +121,12 @@ struct AgentRow {
 };
 
 /// What an agent said of a rank whose job is not known yet: an encoded model::Batch with that rank
-/// alone.
+/// alone. A rank has one row that registers it, with its job id, and some with the rest, without.
 struct Unplaced {
   std::int64_t id = 0;
   std::uint64_t rank_id = 0;
   std::string cluster;
-  std::uint64_t job_id = 0;
+  std::uint64_t job_id = 0;  ///< 0: no registration
   Time seen;
   std::string frame;
 };

@@ -100,7 +100,9 @@ class Writer {
   /// False if this batch is known already. Batches may come in any order.
   [[nodiscard]] Result<bool> is_new_batch(std::uint64_t agent_id, std::uint64_t sequence);
   [[nodiscard]] Result<void> add_batch(const AgentRow& agent, std::uint64_t sequence);
-  [[nodiscard]] Result<void> add_unplaced(const Unplaced& what);
+  /// A registration takes the place of the rank's earlier one, whose `seen` stays. Of the other
+  /// rows the rank keeps the newest `rest_max`. Returns by how many rows there are more now.
+  [[nodiscard]] Result<std::int64_t> add_unplaced(const Unplaced& what, std::size_t rest_max);
   [[nodiscard]] Result<void> remove_unplaced(std::int64_t id);
 
   /// Deletes at most `limit` attempts that ended before `before`, with all that belongs to them.

@@ -183,12 +183,27 @@ Result<void> Writer::add_batch(const AgentRow& agent, std::uint64_t sequence) {
   return statement.run();
 }
 
-Result<void> Writer::add_unplaced(const Unplaced& what) {
+Result<std::int64_t> Writer::add_unplaced(const Unplaced& what, std::size_t rest_max) {
+  if (what.job_id != 0) {
+    auto statement = VETTA_TRY(database_.prepare(
+        "UPDATE unplaced SET job_id=?2,frame=?3 WHERE id=(SELECT min(id) FROM unplaced "
+        "WHERE rank_id=?1 AND job_id<>0)"));
+    statement.bind(what.rank_id).bind(what.job_id).bind_blob(what.frame);
+    VETTA_TRY(statement.run());
+    if (database_.changes() > 0) return 0;
+  }
   auto statement = VETTA_TRY(database_.prepare(
       "INSERT INTO unplaced(rank_id,cluster,job_id,seen,frame) VALUES(?,?,?,?,?)"));
   statement.bind(what.rank_id).bind(what.cluster).bind(what.job_id).bind(what.seen);
   statement.bind_blob(what.frame);
-  return statement.run();
+  VETTA_TRY(statement.run());
+  if (what.job_id != 0) return 1;
+  auto oldest = VETTA_TRY(database_.prepare(
+      "DELETE FROM unplaced WHERE rank_id=?1 AND job_id=0 AND id NOT IN (SELECT id FROM unplaced "
+      "WHERE rank_id=?1 AND job_id=0 ORDER BY id DESC LIMIT ?2)"));
+  oldest.bind(what.rank_id).bind(rest_max);
+  VETTA_TRY(oldest.run());
+  return 1 - database_.changes();
 }
 
 Result<void> Writer::remove_unplaced(std::int64_t id) {
