@@ -16,6 +16,7 @@
 namespace vetta::daemon {
 namespace {
 
+constexpr std::uint64_t records_bytes_max = 16ULL << 30U;
 constexpr Duration ingest_tick_every = std::chrono::seconds(5);
 constexpr Duration expect_agents_of = std::chrono::hours(1);  ///< seen within it: expected back
 
@@ -75,7 +76,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options& options, std::strin
 }
 
 Result<void> Daemon::open_state() {
-  records_ = VETTA_TRY(records::Records::open({.path = options_.state + "/records.sqlite"}));
+  records_ = VETTA_TRY(records::Records::open(
+      {.path = options_.state + "/records.sqlite", .file_bytes_max = records_bytes_max}));
   files_ = VETTA_TRY(series::AttemptFiles::open({.dir = options_.state + "/attempts"}));
   store_ = VETTA_TRY(series::Store::open({.dir = options_.state + "/series"}));
   query::Options rights;

@@ -82,6 +82,8 @@ void add_ingest(Text& text, const ingest::Meters& m) {
   text.sample("ingest_ranks_refused_total", "reason=\"other_user\"",
               number(m.taken.ranks_of_other_user));
   text.sample("ingest_ranks_refused_total", "reason=\"off_node\"", number(m.taken.ranks_off_node));
+  text.counter("ingest_events_dropped_total", "Agents' events beyond what is kept of one job",
+               number(m.taken.events_dropped));
   text.counter("ingest_unplaced_dropped_total", "Parts told by waiting ranks that found no room",
                number(m.taken.unplaced_dropped));
 }

@@ -154,7 +154,7 @@ constexpr std::array rows = {
         "snapshots:integer batches:integer batches_known:integer errors:integer "
         "attempts_new:integer attempts_changed:integer events:integer ranks_placed:integer "
         "ranks_unplaced:integer ranks_of_other_user:integer ranks_off_node:integer "
-        "unplaced_dropped:integer "
+        "unplaced_dropped:integer events_dropped:integer "
         "marks:integer duplicates:integer refused:integer"},
     Row{"Status", "How vettad itself is",
         "schema:integer version:string cluster:string? started:number is_ready:boolean "

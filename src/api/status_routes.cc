@@ -63,6 +63,7 @@ Json ingest_json(const ingest::Meters& m) {
           {"ranks_of_other_user", m.taken.ranks_of_other_user},
           {"ranks_off_node", m.taken.ranks_off_node},
           {"unplaced_dropped", m.taken.unplaced_dropped},
+          {"events_dropped", m.taken.events_dropped},
           {"marks", m.taken.marks},
           {"duplicates", m.taken.duplicates},
           {"refused", m.taken.refused}};

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t detail_bytes_max = 16U << 10U;
 constexpr std::size_t damaged_told_max = 1000;
+constexpr std::size_t event_counts_max = 100'000;
 
 struct PerAttempt {
   std::vector<series::MarkAppend> marks;
@@ -183,15 +184,22 @@ Result<void> Ingest::State::keep_unplaced(records::Writer& writer, const model::
   return {};
 }
 
-Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::Hello& agent,
-                                        const model::Batch& batch,
-                                        const std::set<std::uint64_t>& unplaced) {
-  VETTA_TRY(keep_unplaced(writer, agent, batch, unplaced));
-  VETTA_TRY(apply_ends(writer, agent.cluster, batch.ends));
-  VETTA_TRY(apply_places(writer, batch.places));
-  for (const auto& marks : batch.marks)
-    if (marks.overwritten > 0) VETTA_TRY(writer.set_overwritten(marks.rank_id, marks.overwritten));
-  for (auto event : batch.events) {
+Result<bool> Ingest::State::is_full(records::Reader& reader, const model::Event& event,
+                                    std::optional<records::AttemptId> attempt) {
+  if (!attempt) {
+    const std::size_t most = options.events_max / 10;
+    return event.rank_id != 0 && VETTA_TRY(reader.count_events(event.rank_id, most)) >= most;
+  }
+  if (event_counts.size() >= event_counts_max) event_counts.clear();
+  auto [at, is_new] = event_counts.try_emplace(*attempt, 0);
+  if (is_new) at->second = VETTA_TRY(reader.count_events_of(*attempt, options.events_max));
+  return at->second++ >= options.events_max;
+}
+
+Result<void> Ingest::State::apply_events(records::Writer& writer, const model::Hello& agent,
+                                         std::span<const model::Event> events) {
+  std::map<records::AttemptId, std::pair<model::Event, std::uint64_t>> dropped;
+  for (auto event : events) {
     if (event.node.empty()) event.node = agent.node;
     if (event.detail.size() > detail_bytes_max) event.detail.resize(detail_bytes_max);
     std::optional<records::AttemptId> attempt;
@@ -207,8 +215,38 @@ Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::He
       const auto row = VETTA_TRY(writer.reader().attempt(*event.attempt));
       if (row) attempt = row->id;
     }
-    VETTA_TRY(add_event(writer, std::move(event), attempt, agent.cluster));
+    if (!VETTA_TRY(is_full(writer.reader(), event, attempt))) {
+      VETTA_TRY(add_event(writer, std::move(event), attempt, agent.cluster));
+      continue;
+    }
+    ++meters.taken.events_dropped;
+    if (!attempt) continue;
+    auto& rest = dropped[*attempt];
+    if (rest.second++ == 0) rest.first = std::move(event);
   }
+  for (const auto& [attempt, rest] : dropped) {
+    model::Event last;
+    last.time = rest.first.time;
+    last.kind = model::EventKind::gap;
+    last.attempt = rest.first.attempt;
+    last.message =
+        fmt::format("further events of this job were not kept: {} are", options.events_max);
+    last.source = "vettad";
+    last.dedup = fmt::format("events:{}", attempt);
+    VETTA_TRY(writer.add_to_count(last, rest.second, attempt, agent.cluster));
+  }
+  return {};
+}
+
+Result<void> Ingest::State::apply_batch(records::Writer& writer, const model::Hello& agent,
+                                        const model::Batch& batch,
+                                        const std::set<std::uint64_t>& unplaced) {
+  VETTA_TRY(keep_unplaced(writer, agent, batch, unplaced));
+  VETTA_TRY(apply_ends(writer, agent.cluster, batch.ends));
+  VETTA_TRY(apply_places(writer, batch.places));
+  for (const auto& marks : batch.marks)
+    if (marks.overwritten > 0) VETTA_TRY(writer.set_overwritten(marks.rank_id, marks.overwritten));
+  VETTA_TRY(apply_events(writer, agent, batch.events));
   records::AgentRow row;
   row.agent_id = batch.agent_id;
   row.cluster = agent.cluster;

@@ -19,6 +19,7 @@ void add(Taken& to, const Taken& what) {
   to.events += what.events;
   to.ranks_placed += what.ranks_placed;
   to.ranks_unplaced += what.ranks_unplaced;
+  to.events_dropped += what.events_dropped;
   to.unplaced_dropped += what.unplaced_dropped;
   to.ranks_of_other_user += what.ranks_of_other_user;
   to.ranks_off_node += what.ranks_off_node;
@@ -106,6 +107,7 @@ Result<void> Ingest::State::write(const std::function<Result<void>(records::Writ
     placed.clear();
     allocations_kept.clear();
     unplaced_rows.clear();
+    event_counts.clear();
     new_events.clear();
     return done;
   }

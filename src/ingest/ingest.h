@@ -43,7 +43,8 @@ struct Options {
   Duration keep_unplaced = std::chrono::hours(24 * 7);
   std::size_t unplaced_rest_max = 60;       ///< batches kept of a rank that waits; samples of each
   std::size_t unplaced_rows_max = 100'000;  ///< of all ranks that wait in one cluster
-  std::size_t retention_slice = 200;        ///< attempts deleted in one tick
+  std::size_t events_max = 10'000;    ///< of agents, of one attempt; of a rank that waits, a tenth
+  std::size_t retention_slice = 200;  ///< attempts deleted in one tick
 };
 
 /// What one call changed, for logs and /api/v1/status.
@@ -51,6 +52,7 @@ struct Taken {
   std::uint64_t attempts_new = 0, attempts_changed = 0;
   std::uint64_t events = 0;
   std::uint64_t ranks_placed = 0, ranks_unplaced = 0;
+  std::uint64_t events_dropped = 0;    ///< of agents, beyond Options::events_max
   std::uint64_t unplaced_dropped = 0;  ///< of what ranks that wait have told, for want of room
   /// Offers of ranks that were refused: their job is another user's, or does not hold their node.
   std::uint64_t ranks_of_other_user = 0, ranks_off_node = 0;

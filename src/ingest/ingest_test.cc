@@ -268,6 +268,39 @@ TEST_F(IngestTest, ABatchThatComesAgainCountsOnce) {
   EXPECT_EQ(stand_.records->read()->events(filter)->size(), 1U);
 }
 
+TEST_F(IngestTest, EventsOfOneJobAreBoundedAndTheRestIsCounted) {
+  stand_.options.events_max = 20;
+  stand_.open();
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  const auto tell = [&](std::uint64_t sequence, std::uint64_t rank_id, int count) {
+    auto b = batch(sequence);
+    if (rank_id == 7) b.ranks = {rank(7, 1)};
+    for (int i = 0; i < count; ++i) {
+      auto& e = b.events.emplace_back();
+      e.kind = model::EventKind::exception;
+      e.rank_id = rank_id;
+      e.dedup = fmt::format("{}-{}-{}", rank_id, sequence, i);
+    }
+    ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  };
+  tell(1, 7, 25);
+  stand_.open();
+  tell(2, 7, 5);
+  tell(3, 7, 5);
+  records::EventFilter filter;
+  filter.attempt = row(1).id;
+  const auto events = stand_.records->read()->events(filter).value();
+  EXPECT_EQ(events.size(), 21U);
+  EXPECT_EQ(events.back().message, "16 further events of this job were not kept: 20 are");
+  EXPECT_EQ(stand_.ingest->meters().taken.events_dropped, 10U) << "since the start";
+  // Slurm's own word is always kept.
+  ASSERT_TRUE(stand_.ingest->take(accounting(2000, {job(1, JobState::failed)})));
+  EXPECT_EQ(stand_.records->read()->events(filter)->size(), 22U);
+  tell(4, 99, 5);  // a rank that waits: a tenth of it
+  filter.attempt.reset();
+  EXPECT_EQ(stand_.records->read()->events(filter)->size(), 24U);
+}
+
 TEST_F(IngestTest, ARestartOfRanksIsAnotherIncarnation) {
   ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
   auto b = batch(1);

@@ -41,9 +41,10 @@ struct Ingest::State {
   std::unordered_map<records::AttemptId, std::size_t> allocations_kept;
   std::set<std::uint64_t> changed_jobs;  ///< by the take under way: ranks may wait for them
   std::set<std::string> settled;         ///< clusters all of whose waiting ranks were looked at
-  std::map<std::string, std::uint64_t> unplaced_rows;  ///< at most, by cluster
-  std::set<model::AttemptKey> damaged;                 ///< whose files take nothing, told once each
-  std::vector<model::Event> new_events;                ///< of the write under way
+  std::map<std::string, std::uint64_t> unplaced_rows;                  ///< at most, by cluster
+  std::unordered_map<records::AttemptId, std::uint64_t> event_counts;  ///< a cache
+  std::set<model::AttemptKey> damaged;   ///< whose files take nothing, told once each
+  std::vector<model::Event> new_events;  ///< of the write under way
   Time last_retention;
 
   /// Runs one transaction; its events go out when it is kept. Caches are dropped if it is not.
@@ -70,6 +71,11 @@ struct Ingest::State {
   /// Ends, samples and events of one batch that are kept in records, for ranks that are placed.
   [[nodiscard]] Result<void> apply_ends(records::Writer& writer, const std::string& cluster,
                                         std::span<const model::RankEnd> ends);
+  [[nodiscard]] Result<void> apply_events(records::Writer& writer, const model::Hello& agent,
+                                          std::span<const model::Event> events);
+  /// Whether an agent's event finds no room any more.
+  [[nodiscard]] Result<bool> is_full(records::Reader& reader, const model::Event& event,
+                                     std::optional<records::AttemptId> attempt);
   [[nodiscard]] Result<void> apply_places(records::Writer& writer,
                                           std::span<const model::RankPlace> places);
   [[nodiscard]] Result<void> append_files(const model::Batch& batch, Taken& taken);

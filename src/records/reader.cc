@@ -245,6 +245,23 @@ Result<std::vector<model::Event>> Reader::events(const EventFilter& filter) {
   return out;
 }
 
+Result<std::uint64_t> Reader::count_events_of(AttemptId id, std::uint64_t rows_max) {
+  auto statement = VETTA_TRY(lease_->database->prepare(
+      "SELECT count(*) FROM (SELECT 1 FROM events WHERE attempt=? LIMIT ?)"));
+  statement.bind(id).bind(rows_max);
+  if (!VETTA_TRY(statement.step())) return 0;
+  return statement.unsigned_integer();
+}
+
+Result<std::uint64_t> Reader::count_events(std::uint64_t rank_id, std::uint64_t rows_max) {
+  auto statement = VETTA_TRY(
+      lease_->database->prepare("SELECT count(*) FROM (SELECT 1 FROM events WHERE rank_id=? AND "
+                                "rank_id<>0 AND attempt IS NULL LIMIT ?)"));
+  statement.bind(rank_id).bind(rows_max);
+  if (!VETTA_TRY(statement.step())) return 0;
+  return statement.unsigned_integer();
+}
+
 Result<std::uint64_t> Reader::last_event_id() {
   const auto id = VETTA_TRY(lease_->database->number("SELECT max(id) FROM events"));
   return static_cast<std::uint64_t>(id);

@@ -63,6 +63,9 @@ class Reader {
   // Events and findings
   [[nodiscard]] Result<std::vector<model::Event>> events(const EventFilter& filter);
   [[nodiscard]] Result<std::uint64_t> last_event_id();
+  /// Counts at most `rows_max`: of an attempt, of a rank that belongs to none yet.
+  [[nodiscard]] Result<std::uint64_t> count_events_of(AttemptId id, std::uint64_t rows_max);
+  [[nodiscard]] Result<std::uint64_t> count_events(std::uint64_t rank_id, std::uint64_t rows_max);
   [[nodiscard]] Result<std::vector<model::Finding>> findings(std::optional<AttemptId> attempt,
                                                              std::size_t limit = 1000);
 

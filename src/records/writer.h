@@ -80,6 +80,11 @@ class Writer {
   [[nodiscard]] Result<std::optional<std::uint64_t>> add(const model::Event& event,
                                                          std::optional<AttemptId> attempt,
                                                          std::string_view cluster);
+  /// The event of this `dedup` begins with how many it stands for, "N message"; that grows by
+  /// `more`.
+  [[nodiscard]] Result<void> add_to_count(const model::Event& event, std::uint64_t more,
+                                          std::optional<AttemptId> attempt,
+                                          std::string_view cluster);
   /// Ties events of this rank that came before its job was known to the attempt.
   [[nodiscard]] Result<void> adopt_events(std::uint64_t rank_id, AttemptId id);
   [[nodiscard]] Result<std::uint64_t> add(const model::Finding& finding,

@@ -124,6 +124,20 @@ Result<std::optional<std::uint64_t>> Writer::add(const model::Event& event,
   return static_cast<std::uint64_t>(database_.last_row());
 }
 
+Result<void> Writer::add_to_count(const model::Event& event, std::uint64_t more,
+                                  std::optional<AttemptId> attempt, std::string_view cluster) {
+  // Such a message read as a number is the count that it begins with.
+  auto statement = VETTA_TRY(database_.prepare(
+      "UPDATE events SET message=(CAST(message AS INTEGER)+?2)||' '||?3 WHERE dedup=?1"));
+  statement.bind(event.dedup).bind(more).bind(event.message);
+  VETTA_TRY(statement.run());
+  if (database_.changes() > 0) return {};
+  auto first = event;
+  first.message = fmt::format("{} {}", more, event.message);
+  VETTA_TRY(add(first, attempt, cluster));
+  return {};
+}
+
 Result<void> Writer::adopt_events(std::uint64_t rank_id, AttemptId id) {
   auto statement = VETTA_TRY(database_.prepare(
       "UPDATE events SET attempt=?2 WHERE rank_id=?1 AND rank_id<>0 AND attempt IS NULL"));
