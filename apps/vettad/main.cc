@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "daemon.h"
 #include "options.h"
+#include "sys/limits.h"
 #include "sys/signals.h"
 
 namespace vetta {
@@ -34,6 +35,9 @@ int check(const daemon::Options& options) {
 }
 
 int run(const daemon::Options& options) {
+  // One descriptor a connection.
+  if (const auto files = sys::raise_open_files(); !files)
+    log::warn("open_files", files.error().text());
   auto signals = sys::Signals::listen({SIGTERM, SIGINT});
   if (!signals) return refuse(signals.error());
   auto started = daemon::Daemon::start(options, version);

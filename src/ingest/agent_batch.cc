@@ -15,6 +15,7 @@
 namespace vetta::ingest {
 namespace {
 
+constexpr std::size_t message_bytes_max = 4096;
 constexpr std::size_t detail_bytes_max = 16U << 10U;
 constexpr std::size_t damaged_told_max = 1000;
 constexpr std::size_t event_counts_max = 100'000;
@@ -201,6 +202,7 @@ Result<void> Ingest::State::apply_events(records::Writer& writer, const model::H
   std::map<records::AttemptId, std::pair<model::Event, std::uint64_t>> dropped;
   for (auto event : events) {
     if (event.node.empty()) event.node = agent.node;
+    if (event.message.size() > message_bytes_max) event.message.resize(message_bytes_max);
     if (event.detail.size() > detail_bytes_max) event.detail.resize(detail_bytes_max);
     std::optional<records::AttemptId> attempt;
     const auto* rank =

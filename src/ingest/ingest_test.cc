@@ -280,6 +280,7 @@ TEST_F(IngestTest, EventsOfOneJobAreBoundedAndTheRestIsCounted) {
       e.kind = model::EventKind::exception;
       e.rank_id = rank_id;
       e.dedup = fmt::format("{}-{}-{}", rank_id, sequence, i);
+      e.message = std::string(100'000, 'x');
     }
     ASSERT_TRUE(stand_.ingest->take(hello(), b));
   };
@@ -291,6 +292,7 @@ TEST_F(IngestTest, EventsOfOneJobAreBoundedAndTheRestIsCounted) {
   filter.attempt = row(1).id;
   const auto events = stand_.records->read()->events(filter).value();
   EXPECT_EQ(events.size(), 21U);
+  for (const auto& e : events) EXPECT_LE(e.message.size(), 4096U);
   EXPECT_EQ(events.back().message, "16 further events of this job were not kept: 20 are");
   EXPECT_EQ(stand_.ingest->meters().taken.events_dropped, 10U) << "since the start";
   // Slurm's own word is always kept.

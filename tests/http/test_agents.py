@@ -71,6 +71,18 @@ def test_the_same_batch_twice_counts_once(with_job: Vettad) -> None:
     assert marks_of(with_job) == 14
 
 
+def test_a_rank_goes_to_no_job_of_another_user(with_job: Vettad) -> None:
+    agent = fake_agent.Agent(str(with_job.socket), "n001", "toy")
+    rank = fake_agent.Rank(7, 0, "n001", uid=1001)
+    marks = fake_agent.rank_marks(rank.rank_id, [fake_agent.mark(1, 0, time.time_ns(), 0.1)])
+    event = fake_agent.event(4, rank, "ValueError: not mine")
+    sequence = agent.batch(ranks=[rank], marks=[marks], events=[event])
+    assert agent.wait_ack(sequence) == [rank.rank_id]
+    assert with_job.get("/api/v1/jobs/7/ranks")["ranks"] == []
+    assert with_job.get("/api/v1/events?kind=exception&job=7")["events"] == []
+    assert with_job.get("/api/v1/status")["ingest"]["ranks_of_other_user"] == 1
+
+
 def test_marks_of_a_job_that_is_not_known_stay_with_the_agent(with_job: Vettad) -> None:
     agent = fake_agent.Agent(str(with_job.socket), "n001", "toy")
     rank = fake_agent.Rank(8, 0, "n001")

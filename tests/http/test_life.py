@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 import stat
 import subprocess
 import time
@@ -29,6 +30,18 @@ def test_sigterm_ends_it_soon_and_cleanly(fresh: Vettad) -> None:
     assert fresh.stop() == 0
     assert time.monotonic() - begin < 2
     assert not fresh.socket.exists()
+
+
+def test_it_opens_as_many_files_as_it_may(fresh: Vettad) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        fresh.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert fresh.process is not None
+    soft, hard = resource.prlimit(fresh.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard > 256
 
 
 def test_a_slow_slurm_does_not_hold_the_stop(fresh: Vettad) -> None:
