@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include <utility>
 
 #include "collect/agent_detail.h"
 #include "collect/sample.h"
@@ -29,6 +30,9 @@ std::uint64_t random_id() {
 
 /// Ended ranks that no vettad asked for in this time are given up.
 constexpr Duration ended_keep = std::chrono::hours(24);
+
+/// While a vettad is away; more would keep new ranks of their user out.
+constexpr std::size_t ended_a_user = RankTable::ranks_a_user_max / 2;
 
 /// Descriptors for all but rings and processes of ranks: sockets, /proc, probes.
 constexpr std::uint64_t files_kept = 512;
@@ -249,12 +253,45 @@ void Agent::scan() {
   }
   ends_->look();
   save_changes();
+  tell_refused();
+  forget_old();
+  pump_all(false);
+}
+
+void Agent::forget_old() {
   const Time keep_from = now() - ended_keep;
   std::vector<std::uint64_t> old;
   for (const auto& [id, state] : ranks_.all())
     if (state.is_ended() && *state.rank.end < keep_from) old.push_back(id);
   for (const std::uint64_t id : old) forget(id);
-  pump_all(false);
+  const auto too_many = ranks_.ended_beyond(ended_a_user);
+  if (too_many.empty()) return;
+  for (const std::uint64_t id : too_many) forget(id);
+  ranks_dropped_ += too_many.size();
+  log::warn("ranks_full", "ended ranks that not every vettad has were given up, the oldest first",
+            {{"ranks", std::to_string(ranks_dropped_)}});
+}
+
+void Agent::tell_refused() {
+  SpoolItem item;
+  for (const auto& [uid, count] : ranks_.refused()) {
+    std::uint64_t& told = ranks_refused_[uid];
+    if (told == count) continue;
+    const bool is_first = std::exchange(told, count) == 0;
+    const std::string words = fmt::format("user {} has {} ranks on this node; more are not taken",
+                                          uid, RankTable::ranks_a_user_max);
+    log::warn("ranks_full", words, {{"refused", std::to_string(count)}});
+    if (!is_first) continue;
+    model::Event event;
+    event.time = now();
+    event.kind = model::EventKind::gap;
+    event.node = settings_.node;
+    event.message = words;
+    event.source = "agent";
+    event.dedup = fmt::format("ranks-{:016x}-{}", agent_id_, uid);
+    item.events.push_back(std::move(event));
+  }
+  if (!item.events.empty()) spool_.put(std::move(item));
 }
 
 bool Agent::is_burst() const {

@@ -59,6 +59,8 @@ class Agent {
   [[nodiscard]] RankState* victim_of(const OomKill& kill, Time at);
   void scan();
   void scan_soon();
+  void tell_refused();
+  void forget_old();
   void sample();
   void arm_sampling();
   [[nodiscard]] bool is_burst() const;
@@ -98,8 +100,9 @@ class Agent {
   std::map<std::uint64_t, Time> bursts_;  ///< job, until when (this node's clock)
   Time next_sample_;
   sys::EventLoop::TimerId sample_timer_ = 0, pump_timer_ = 0, scan_timer_ = 0, flush_timer_ = 0;
-  std::uint64_t rings_dropped_ = 0;
-  std::uint64_t claims_refused_ = 0;  ///< as last told
+  std::uint64_t rings_dropped_ = 0, ranks_dropped_ = 0;
+  std::map<std::uint32_t, std::uint64_t> ranks_refused_;  ///< by uid, as last told
+  std::uint64_t claims_refused_ = 0;                      ///< as last told
 };
 
 }  // namespace vetta::collect

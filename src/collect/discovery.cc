@@ -124,6 +124,7 @@ RankState* Discovery::adopt(std::int32_t pid, model::RankSource source) {
     ++refused_;
     return nullptr;
   }
+  if (!ranks_.may_take(*top)) return nullptr;
   task->job_id = job;
   RankState& state = ranks_.take(*task, *top, source);
   if (Process* process = know(top->pid)) process->owner = state.rank.rank_id;

@@ -61,6 +61,7 @@ void Intake::take_task(const sys::Datagram& datagram) {
                                 ? fail(Code::invalid, "a registration of more than 4,096 bytes")
                                 : parse_registration(datagram.bytes);
   if (!registration) return log::warn("registration_refused", registration.error().text());
+  if (!parts_.ranks.may_take(*registration)) return;
   const RankState& state = parts_.ranks.take(*registration);
   log::debug("task", registration->is_exit ? "a task ended" : "a task began",
              {{"job", std::to_string(state.rank.job_id)},
@@ -175,6 +176,9 @@ Result<std::pair<std::uint64_t, int>> Intake::ring_for(const sys::PeerCredential
     return fail(Code::denied, fmt::format("process {} of user {} is below a task of user {}",
                                           peer.pid, peer.uid, owner->rank.uid));
   VETTA_TRY(check_room_for_ring(peer.uid));
+  if (!parts_.ranks.may_take(*owner, hello, process))
+    return fail(Code::exhausted, fmt::format("user {} has {} ranks on this node already", peer.uid,
+                                             RankTable::ranks_a_user_max));
   const std::uint64_t before = owner->rank.rank_id;
   RankState& state = parts_.ranks.take(*owner, hello, process);
   if (state.rank.rank_id != before) parts_.discovery.reassign(before);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/ranks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sys/process.h"
@@ -21,6 +22,21 @@ bool set_identity(model::Rank& rank, const FrameworkRank& framework) {
   if (framework.world_size >= 0) rank.world_size = framework.world_size;
   rank.elastic_restart = framework.elastic_restart;
   return before != std::tuple(rank.rank, rank.local_rank, rank.world_size, rank.elastic_restart);
+}
+
+FrameworkRank identity_of(const ProbeHello& hello) {
+  return {hello.rank, hello.local_rank, hello.world_size, hello.elastic_restart};
+}
+
+/// Is the process that says hello another rank than the one it is below of?
+bool needs_own_rank(const RankState& owner, const ProbeHello& hello, const ProcessFacts& process) {
+  const FrameworkRank said = identity_of(hello);
+  const bool is_own_process = process.pid == owner.rank.pid;
+  const bool is_again = owner.rank.is_probed && owner.writer_pid == process.pid;
+  const bool is_same = owner.task_rank_id == 0 ? is_identity_of(owner, said) || said.rank < 0
+                                               : owner.rank.rank == said.rank || said.rank < 0;
+  const bool is_free = !owner.rank.is_probed && !owner.is_launcher;
+  return !is_own_process && !is_again && !(is_free && is_same);
 }
 
 }  // namespace
@@ -54,12 +70,15 @@ RankState& RankTable::add(RankState state) {
   const std::uint64_t id = state.rank.rank_id;
   if (state.rank.pid > 0 && !state.is_ended()) live_[state.rank.pid] = id;
   changed_.insert(id);
+  ++counts_[state.rank.uid];
   return ranks_[id] = std::move(state);
 }
 
 void RankTable::restore(RankState state) {
   const std::uint64_t id = state.rank.rank_id;
+  erase(id);
   if (!state.is_ended()) live_[state.rank.pid] = id;
+  ++counts_[state.rank.uid];
   ranks_[id] = std::move(state);
 }
 
@@ -68,6 +87,8 @@ void RankTable::erase(std::uint64_t rank_id) {
   if (it == ranks_.end()) return;
   const auto live = live_.find(it->second.rank.pid);
   if (live != live_.end() && live->second == rank_id) live_.erase(live);
+  const auto count = counts_.find(it->second.rank.uid);
+  if (count != counts_.end() && --count->second == 0) counts_.erase(count);
   ranks_.erase(it);
   changed_.erase(rank_id);
 }
@@ -76,7 +97,43 @@ std::set<std::uint64_t> RankTable::take_changed() {
   return std::exchange(changed_, {});
 }
 
-RankState& RankTable::take(const Registration& registration) {
+bool RankTable::has_room(std::uint32_t uid) {
+  const auto count = counts_.find(uid);
+  if (count == counts_.end() || count->second < ranks_a_user_) return true;
+  constexpr std::size_t users_max = 1024;  // that are remembered by name
+  if (refused_.size() < users_max || refused_.contains(uid)) ++refused_[uid];
+  return false;
+}
+
+bool RankTable::may_take(const Registration& registration) {
+  return known(registration) != nullptr || has_room(registration.uid);
+}
+
+bool RankTable::may_take(const ProcessFacts& process) {
+  const RankState* known = find_live(process.pid);
+  return (known != nullptr && known->start_ticks == process.start_ticks) || has_room(process.uid);
+}
+
+bool RankTable::may_take(const RankState& owner, const ProbeHello& hello,
+                         const ProcessFacts& process) {
+  return !needs_own_rank(owner, hello, process) || has_room(process.uid);
+}
+
+std::vector<std::uint64_t> RankTable::ended_beyond(std::size_t ended_a_user) const {
+  std::map<std::uint32_t, std::vector<std::pair<Time, std::uint64_t>>> ended;
+  for (const auto& [id, state] : ranks_)
+    if (state.is_ended()) ended[state.rank.uid].emplace_back(*state.rank.end, id);
+  std::vector<std::uint64_t> out;
+  for (auto& [uid, of_user] : ended) {
+    if (of_user.size() <= ended_a_user) continue;
+    std::ranges::sort(of_user);
+    of_user.resize(of_user.size() - ended_a_user);
+    for (const auto& [end, id] : of_user) out.push_back(id);
+  }
+  return out;
+}
+
+RankState* RankTable::known(const Registration& registration) {
   RankState* known = find_live(registration.pid);
   const auto is_this = [&registration](const RankState& state) {
     return state.task_rank_id == 0 && state.rank.job_id == registration.job_id &&
@@ -91,6 +148,11 @@ RankState& RankTable::take(const Registration& registration) {
     for (auto& [id, state] : ranks_)
       if (is_this(state) && state.rank.pid == registration.pid) known = &state;
   }
+  return known;
+}
+
+RankState& RankTable::take(const Registration& registration) {
+  RankState* known = this->known(registration);
   if (known == nullptr) {
     RankState state;
     model::Rank& rank = state.rank;
@@ -178,18 +240,14 @@ RankState& RankTable::take(RankState& owner, const FrameworkRank& framework,
     if (may_learn && set_identity(owner.rank, framework)) changed(owner);
     return owner;
   }
+  if (!has_room(process.uid)) return owner;
   return add_below(owner, framework, process, model::RankSource::environment);
 }
 
 RankState& RankTable::take(RankState& owner, const ProbeHello& hello, const ProcessFacts& process) {
-  const FrameworkRank said{hello.rank, hello.local_rank, hello.world_size, hello.elastic_restart};
-  const bool is_own_process = process.pid == owner.rank.pid;
-  const bool is_again = owner.rank.is_probed && owner.writer_pid == process.pid;
-  const bool is_same = owner.task_rank_id == 0 ? is_identity_of(owner, said) || said.rank < 0
-                                               : owner.rank.rank == said.rank || said.rank < 0;
-  const bool is_free = !owner.rank.is_probed && !owner.is_launcher;
+  const FrameworkRank said = identity_of(hello);
   RankState* state = &owner;
-  if (!is_own_process && !is_again && !(is_free && is_same))
+  if (needs_own_rank(owner, hello, process))
     state = &add_below(owner, said, process, model::RankSource::probe);
   const bool is_new_identity = set_identity(state->rank, said);
   const bool is_surer = state->rank.source == model::RankSource::environment;

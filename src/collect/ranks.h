@@ -48,9 +48,13 @@ struct ProcessFacts {
 
 class RankTable {
  public:
-  /// `new_id` gives a number that was never given before (random).
-  RankTable(std::string node, std::function<std::uint64_t()> new_id)
-      : node_(std::move(node)), new_id_(std::move(new_id)) {}
+  static constexpr std::size_t ranks_a_user_max = 4096;
+
+  /// `new_id` gives a number that was never given before (random). No user has more than
+  /// `ranks_a_user` ranks here, ended ones among them.
+  RankTable(std::string node, std::function<std::uint64_t()> new_id,
+            std::size_t ranks_a_user = ranks_a_user_max)
+      : node_(std::move(node)), new_id_(std::move(new_id)), ranks_a_user_(ranks_a_user) {}
 
   [[nodiscard]] RankState* find(std::uint64_t rank_id);
   /// The rank whose own process this is and which has not ended.
@@ -59,6 +63,19 @@ class RankTable {
   [[nodiscard]] RankState* find_at(std::int32_t pid, Time at, Duration slack);
 
   [[nodiscard]] const std::map<std::uint64_t, RankState>& all() const { return ranks_; }
+
+  /// False: this would be one rank too many of its user, which is counted. To be asked before
+  /// take() of the same; what a process's environment says of its rank, take() judges itself.
+  [[nodiscard]] bool may_take(const Registration& registration);
+  [[nodiscard]] bool may_take(const ProcessFacts& process);
+  [[nodiscard]] bool may_take(const RankState& owner, const ProbeHello& hello,
+                              const ProcessFacts& process);
+
+  /// How often each user was refused so far.
+  [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& refused() const { return refused_; }
+
+  /// Of every user with more ended ranks than this, the oldest of them.
+  [[nodiscard]] std::vector<std::uint64_t> ended_beyond(std::size_t ended_a_user) const;
 
   /// A start, or an exit (which may be the first that is heard of a task).
   RankState& take(const Registration& registration);
@@ -81,12 +98,18 @@ class RankTable {
   RankState& add_below(RankState& owner, const FrameworkRank& framework,
                        const ProcessFacts& process, model::RankSource source);
   void changed(RankState& state);
+  /// The rank of which a registration speaks, if it is here.
+  [[nodiscard]] RankState* known(const Registration& registration);
+  [[nodiscard]] bool has_room(std::uint32_t uid);
 
   std::string node_;
   std::function<std::uint64_t()> new_id_;
   std::map<std::uint64_t, RankState> ranks_;
   std::unordered_map<std::int32_t, std::uint64_t> live_;  ///< by pid
   std::set<std::uint64_t> changed_;
+  std::size_t ranks_a_user_;
+  std::unordered_map<std::uint32_t, std::size_t> counts_;  ///< by uid
+  std::map<std::uint32_t, std::uint64_t> refused_;
 };
 
 }  // namespace vetta::collect

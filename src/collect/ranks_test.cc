@@ -51,6 +51,47 @@ class Ranks : public testing::Test {
   std::uint64_t last_id_ = 0;
 };
 
+TEST(RanksOfAUser, AreBoundedAndWhatIsKnownStaysKnown) {
+  std::uint64_t last_id = 0;
+  RankTable table("n001", [&last_id] { return ++last_id; }, 3);
+  RankState& task = table.take(start(0, 8, 100));
+  const ProcessFacts probed = process(101);
+  ASSERT_TRUE(table.may_take(task, hello(5, 8), probed));
+  table.take(task, hello(5, 8), probed);
+  ASSERT_TRUE(table.may_take(start(1, 8, 102)));
+  table.take(start(1, 8, 102));
+  ASSERT_EQ(table.all().size(), 3U);
+  EXPECT_TRUE(table.refused().empty());
+  EXPECT_FALSE(table.may_take(start(2, 8, 103)));
+  EXPECT_FALSE(table.may_take(process(103)));
+  EXPECT_FALSE(table.may_take(task, hello(6, 8), process(103)));
+  EXPECT_EQ(&table.take(task, FrameworkRank{6, 6, 8, 0}, process(104)), &task)
+      << "the process stays the task's";
+  EXPECT_EQ(table.all().size(), 3U);
+  EXPECT_EQ(table.refused().at(1000), 4U);
+  EXPECT_TRUE(table.may_take(start(1, 8, 102))) << "told twice";
+  EXPECT_TRUE(table.may_take(exit_of(start(1, 8, 102), 0)));
+  EXPECT_TRUE(table.may_take(process(100)));
+  Registration other = start(2, 8, 105);
+  other.uid = 1001;
+  EXPECT_TRUE(table.may_take(other)) << "another user has his own";
+  table.erase(task.rank.rank_id);
+  EXPECT_TRUE(table.may_take(start(2, 8, 103)));
+}
+
+TEST(RanksOfAUser, TheOldestEndedGoFirst) {
+  std::uint64_t last_id = 0;
+  RankTable table("n001", [&last_id] { return ++last_id; });
+  std::vector<std::uint64_t> ids;
+  for (std::int32_t task = 0; task < 4; ++task) {
+    RankState& state = table.take(start(task, 8, 100 + task));
+    ids.push_back(state.rank.rank_id);
+    if (task > 0) table.end(state, from_epoch_seconds(3000 - task), 0, {});
+  }
+  EXPECT_TRUE(table.ended_beyond(3).empty());
+  EXPECT_EQ(table.ended_beyond(1), (std::vector<std::uint64_t>{ids[3], ids[2]}));
+}
+
 TEST_F(Ranks, WhoHadAProcessIdIsAQuestionOfTime) {
   const Duration slack = std::chrono::seconds(2);
   const std::uint64_t first = table.take(start(0, 8, 100)).rank.rank_id;  // from 1000

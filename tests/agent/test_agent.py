@@ -18,7 +18,7 @@ from conftest import AGENT, Node, wait_for
 from fake_vettad import FakeVettad
 
 TRAINER = str(Path(__file__).with_name("trainer.py"))
-EXCEPTION, OOM_KILL = 4, 5
+EXCEPTION, GAP = 4, 8
 
 
 def trainer(node: Node, task: int, seconds: float, how: str = "fine") -> Any:
@@ -207,6 +207,21 @@ def test_a_probe_outside_every_task_is_refused(node: Node) -> None:
     assert stranger.wait(30) == 0, "it never fails the job"
     assert "belongs to no Slurm task" in node.log.read_text()
     assert not node.vettad.ranks
+
+
+def test_a_ring_that_its_owner_makes_larger_is_cut_and_told(node: Node) -> None:
+    node.start_agent()
+    process = trainer(node, 0, 12)
+    rank_id = node.rank(task=0, is_probed=1)["rank_id"]
+    ring = node.dir / "rings" / f"{rank_id:016x}.ring"
+    made = ring.stat().st_size
+    os.truncate(ring, 1 << 30)
+    wait_for("it is cut", lambda: ring.stat().st_size == made)
+    event = wait_for("it is told", lambda: list(node.vettad.events.values()))[0]
+    assert event["kind"] == GAP and event["rank_id"] == rank_id
+    assert event["message"].startswith("no more marks of this rank are read: a ring of 1052672 bytes")
+    finish(node, 0, process)
+    wait_for("the rank's end", lambda: rank_id in node.vettad.ends)
 
 
 def test_a_full_spool_drops_the_oldest_and_counts(node: Node) -> None:
