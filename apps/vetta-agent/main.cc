@@ -10,8 +10,9 @@
 #include "collect/agent.h"
 #include "core/error_table.h"
 #include "core/log.h"
-#include "core/units.h"
+#include "core/text.h"
 #include "options.h"
+#include "sys/files.h"
 #include "sys/limits.h"
 #include "sys/signals.h"
 
@@ -24,17 +25,15 @@ int complain(const vetta::Error& error, int code) {
   return code;
 }
 
-void print_config(const Options& options) {
-  const auto& settings = options.settings;
-  fmt::print("node = {}\ncluster = {}\nrundir = {}\n", settings.node, settings.cluster,
-             settings.rundir);
-  for (const auto& address : settings.vettad) fmt::print("vettad = {}\n", address.text());
-  fmt::print("token_file = {}\n", settings.token_file);
-  fmt::print("spool_max = {}\nrings_max = {}\nsample_period = {}\n",
-             vetta::human_bytes(settings.spool_max), vetta::human_bytes(settings.rings_max),
-             vetta::human(settings.sample_period));
-  fmt::print("shared_host = {}\n",
-             settings.shared_host ? (*settings.shared_host ? "true" : "false") : "as seen");
+/// What can be found out before the first connection.
+vetta::Result<void> check(const Options& options) {
+  const std::string& file = options.settings.token_file;
+  if (file.empty()) return {};
+  const std::string token = VETTA_TRY(vetta::sys::read_file(file, 4096));
+  if (vetta::trim(token).empty())
+    return vetta::fail(vetta::Code::invalid, fmt::format("the token file {} is empty", file),
+                       "copy vettad's token there");
+  return {};
 }
 
 vetta::Result<void> run(const Options& options) {
@@ -72,8 +71,10 @@ int main(int argc, char** argv) {
     fmt::print("vetta-agent {}\n", options->settings.version);
     return vetta::exit_fine;
   }
-  if (options->check_config) {
-    print_config(*options);
+  if (options->check_config)
+    if (const auto fine = check(*options); !fine) return complain(fine.error(), vetta::exit_usage);
+  if (options->check_config || options->dump_config) {
+    fmt::print("{}", vetta::agent::dump_config(options->settings));
     return vetta::exit_fine;
   }
   if (options->is_verbose) vetta::log::set_level(vetta::log::Level::debug);

@@ -15,9 +15,15 @@ namespace {
 constexpr std::string_view help_text =
     R"(vetta-agent: carries this node's ranks, samples and step marks to vettad
 
-  vetta-agent --vettad vettad.example:7117 --token-file /etc/vetta/token
+Usage: vetta-agent [OPTIONS]
+
+Examples:
+  vetta-agent --vettad unix:/run/vettad/vettad.sock      beside vettad, on the same machine
+  vetta-agent --vettad 127.0.0.1:7117 --token-file /etc/vetta/token
+                                                         through an SSH tunnel to it
   vetta-agent --config /etc/vetta/agent.toml --check-config
 
+Options:
   --vettad ADDRESS     HOST:PORT or unix:PATH of a vettad; give it once for each vettad
   --token-file FILE    proves who we are to vettad; read again at each connection
   --cluster NAME       Slurm's name of the cluster (default: $SLURM_CLUSTER_NAME, else "cluster")
@@ -28,7 +34,8 @@ constexpr std::string_view help_text =
   --shared-host BOOL   other nodes live on this kernel (default: seen by their agents' sockets)
   --sample-period SPAN 1s to 10m (default 10s); vettad can ask for every second for a while
   --config FILE        TOML; keys are the flags' names with _ for -, vettad is a list
-  --check-config       say what would be used and end
+  --check-config       read the settings and the token file, print what would be used and end
+  --dump-config        print the settings as a file and end
   --verbose            log what happens, not only what matters
   --version, --help
 
@@ -39,16 +46,24 @@ Exit codes: 0 ended by a signal, 1 could not start, 2 a flag or the file is wron
 using Flags = std::multimap<std::string, std::string>;
 
 bool is_switch(std::string_view name) {
-  return name == "check-config" || name == "verbose" || name == "help" || name == "version";
+  return name == "check-config" || name == "dump-config" || name == "verbose" || name == "help" ||
+         name == "version";
 }
 
-bool is_known(std::string_view name) {
-  constexpr std::string_view names[] = {"vettad",        "token-file", "cluster",   "node",
-                                        "rundir",        "spool-max",  "rings-max", "shared-host",
-                                        "sample-period", "config"};
-  for (const std::string_view each : names)
-    if (each == name) return true;
-  return is_switch(name);
+/// The flags that take a value, each with one for an example.
+constexpr std::pair<std::string_view, std::string_view> value_flags[] = {
+    {"vettad", "127.0.0.1:7117"}, {"token-file", "/etc/vetta/token"},
+    {"cluster", "alps"},          {"node", "n001"},
+    {"rundir", "/run/vetta"},     {"spool-max", "8M"},
+    {"rings-max", "256M"},        {"shared-host", "true"},
+    {"sample-period", "10s"},     {"config", "/etc/vetta/agent.toml"},
+};
+
+/// Empty: it is no flag that takes a value.
+std::string_view example_of(std::string_view name) {
+  for (const auto& [flag, value] : value_flags)
+    if (flag == name) return value;
+  return {};
 }
 
 Result<Flags> read_flags(const std::vector<std::string>& words) {
@@ -57,7 +72,7 @@ Result<Flags> read_flags(const std::vector<std::string>& words) {
     const std::string word = words[i] == "-h" ? "--help" : words[i];
     const std::size_t equals = word.find('=');
     const std::string name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
-    if (!is_known(name))
+    if (!is_switch(name) && example_of(name).empty())
       return fail(Code::invalid, fmt::format("'{}' is not known", word), "see vetta-agent --help");
     if (is_switch(name)) {
       flags.emplace(name, "true");
@@ -66,7 +81,8 @@ Result<Flags> read_flags(const std::vector<std::string>& words) {
     } else if (i + 1 < words.size()) {
       flags.emplace(name, words[++i]);
     } else {
-      return fail(Code::invalid, fmt::format("--{} needs a value", name));
+      return fail(Code::invalid, fmt::format("--{} needs a value", name),
+                  fmt::format("--{} {} (for example)", name, example_of(name)));
     }
   }
   return flags;
@@ -154,10 +170,30 @@ Result<void> take_names(const Flags& flags, Config& file, collect::Settings& set
   return {};
 }
 
+std::string span_text(Duration span) {
+  return toml_text(
+      fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(span).count()));
+}
+
 }  // namespace
 
 std::string help() {
   return std::string(help_text);
+}
+
+std::string dump_config(const collect::Settings& settings) {
+  std::string vettads;
+  for (const auto& address : settings.vettad)
+    vettads += (vettads.empty() ? "" : ", ") + toml_text(address.text());
+  return fmt::format("vettad = [{}]\n", vettads) +
+         fmt::format("{}token_file = {}\n", settings.token_file.empty() ? "# " : "",
+                     toml_text(settings.token_file)) +
+         fmt::format("cluster = {}\nnode = {}\nrundir = {}\n", toml_text(settings.cluster),
+                     toml_text(settings.node), toml_text(settings.rundir)) +
+         fmt::format("spool_max = {}\nrings_max = {}\nsample_period = {}\n", settings.spool_max,
+                     settings.rings_max, span_text(settings.sample_period)) +
+         (settings.shared_host ? fmt::format("shared_host = {}\n", *settings.shared_host)
+                               : "# shared_host = false\n");
 }
 
 Result<Options> parse_options(const std::vector<std::string>& words) {
@@ -166,6 +202,7 @@ Result<Options> parse_options(const std::vector<std::string>& words) {
   options.wants_help = flags.contains("help");
   options.wants_version = flags.contains("version");
   options.check_config = flags.contains("check-config");
+  options.dump_config = flags.contains("dump-config");
   options.is_verbose = flags.contains("verbose");
   options.settings.version = VETTA_VERSION;
   if (options.wants_help || options.wants_version) return options;

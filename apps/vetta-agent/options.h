@@ -16,11 +16,14 @@ struct Options {
   bool wants_help = false;
   bool wants_version = false;
   bool check_config = false;
+  bool dump_config = false;
   bool is_verbose = false;
 };
 
 /// `words` without the program's name. Errors: invalid, naming the flag or the place in the file.
 [[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& words);
 [[nodiscard]] std::string help();
+/// The settings as a file that would give them.
+[[nodiscard]] std::string dump_config(const collect::Settings& settings);
 
 }  // namespace vetta::agent

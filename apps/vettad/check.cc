@@ -39,6 +39,14 @@ Check of_answer(std::string name, const slurm::Answer<T>& answer, const Describe
 
 void add_slurm(std::vector<Check>& checks, const Options& options,
                const std::shared_ptr<sys::CommandRunner>& runner) {
+  // Slurm's programs would look for it, wait, and blame the controller.
+  if (const std::string& file = options.slurm_conf;
+      !file.empty() && access(file.c_str(), R_OK) != 0) {
+    Error error = fail_errno("read " + file, errno).error();
+    error.hint = "name slurm.conf with --slurm-conf FILE, slurm_conf in vettad.toml or SLURM_CONF";
+    checks.push_back(failed("slurm_conf", error));
+    return;
+  }
   slurm::ReaderConfig config = reader_config(options);
   config.timeout = std::chrono::seconds(15);
   slurm::Reader reader(config, runner);

@@ -37,7 +37,7 @@ std::string default_state() {
 }
 
 std::string default_listen() {
-  if (is_system()) return "unix:/run/vetta/vettad.sock";
+  if (is_system()) return "unix:/run/vettad/vettad.sock";
   const std::string runtime = environment_variable("XDG_RUNTIME_DIR");
   return "unix:" + (runtime.starts_with('/') ? runtime + "/vetta" : default_state()) +
          "/vettad.sock";
@@ -76,6 +76,27 @@ bool is_value_flag(std::string_view name) {
   return take_value(scratch, name, "");
 }
 
+std::unexpected<Error> needs_value(const std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> examples[] = {
+      {"--config", "/etc/vetta/vettad.toml"},
+      {"--state", "/var/lib/vetta"},
+      {"--listen", "127.0.0.1:6820"},
+      {"--port-file", "/tmp/vettad.port"},
+      {"--token-file", "/etc/vetta/token"},
+      {"--cluster", "alps"},
+      {"--slurm-conf", "/etc/slurm/slurm.conf"},
+      {"--slurm-bin-dir", "/usr/bin"},
+      {"--visibility", "own"},
+      {"--keep", "90d"},
+      {"--keep-series", "30d"},
+      {"--threads", "4"},
+  };
+  std::string hint;
+  for (const auto& [flag, value] : examples)
+    if (flag == name) hint = fmt::format("{} {} (for example)", flag, value);
+  return fail(Code::invalid, name + " needs a value", std::move(hint));
+}
+
 Result<Flags> parse_flags(const std::vector<std::string>& words) {
   Flags flags;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -91,7 +112,7 @@ Result<Flags> parse_flags(const std::vector<std::string>& words) {
       return fail(Code::invalid, "there is no flag '" + one_line(name, 60) + "'",
                   "vettad --help lists them");
     if (!value && i + 1 < words.size()) value = words[++i];
-    if (!value || value->empty()) return fail(Code::invalid, name + " needs a value");
+    if (!value || value->empty()) return needs_value(name);
     take_value(flags, name, *value);
   }
   return flags;
@@ -164,15 +185,6 @@ Result<void> check(const Options& options) {
     return fail(Code::invalid, "state must be an absolute path, and is '" + options.state + "'");
   for (const std::string& address : options.listen) VETTA_TRY(http::parse_listen(address));
   return {};
-}
-
-std::string toml_text(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
 }
 
 std::string span_text(Duration span) {

@@ -156,8 +156,23 @@ Result<void> Config::refuse_unknown() const {
   std::string list;
   for (const auto& [key, line] : unknown)
     list += fmt::format("{}{} (line {})", list.empty() ? "" : ", ", one_line(key, 80), line);
-  auto error = fail(Code::invalid, "unknown key " + list, "see --dump-config for the known ones");
+  std::string names;
+  for (const std::string& key : impl_->known) names += (names.empty() ? "" : ", ") + key;
+  auto error = fail(Code::invalid, "unknown key " + list, "the known ones are " + names);
   return std::unexpected(std::move(error.error()).at({impl_->path, unknown.front().second, 0}));
+}
+
+std::string toml_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out.append(1, '\\').append(1, c);
+    else if ((c >= 0 && c < ' ') || c == '\x7f')
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
 }
 
 }  // namespace vetta

@@ -49,4 +49,7 @@ class Config {
   std::unique_ptr<Impl> impl_;
 };
 
+/// `text` as a file has it: in quotes, escaped.
+[[nodiscard]] std::string toml_text(std::string_view text);
+
 }  // namespace vetta

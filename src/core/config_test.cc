@@ -37,12 +37,18 @@ TEST(Config, ErrorsNameThePlace) {
   EXPECT_EQ(Config::read("/nonexistent/vettad.toml").error().code, Code::not_found);
 }
 
+TEST(Config, ATextReadsAsItWasWritten) {
+  for (const std::string text : {"", "plain", R"(C:\new "folder")", "a\tb\nc\x01\x7f", "näher"})
+    EXPECT_EQ(config_of("key = " + toml_text(text) + "\n").text("key").value(), text);
+}
+
 TEST(Config, RefusesKeysThatNobodyKnows) {
   Config config = config_of("[poll]\nperiod = \"1s\"\nperoid = \"2s\"\n");
   EXPECT_TRUE(config.span("poll.period"));
+  EXPECT_TRUE(config.text("state"));
   EXPECT_EQ(
       config.refuse_unknown().error().text(),
-      "vettad.toml:3: unknown key poll.peroid (line 3); see --dump-config for the known ones");
+      "vettad.toml:3: unknown key poll.peroid (line 3); the known ones are poll.period, state");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ constexpr std::array known_failures = {
           "set up slurmdbd; until then jobs that end between two readings are lost"},
     Known{"Could not establish a configuration source", Code::unavailable,
           "Slurm's programs found no configuration",
-          "set SLURM_CONF, or conf in vettad's [slurm] section"},
+          "set SLURM_CONF, or give --slurm-conf FILE (slurm_conf in vettad.toml)"},
     Known{"Unable to process configuration file", Code::unavailable,
           "Slurm's programs could not read slurm.conf",
           "see that the file SLURM_CONF names exists and this user may read it"},

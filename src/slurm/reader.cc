@@ -136,7 +136,9 @@ Result<sys::CommandOutput> Reader::run(const std::string& program, const Args& a
     if (error.code == Code::not_found) {
       // A missing program says nothing about the cluster: it must not read as "gone".
       error.code = Code::unavailable;
-      error.hint = "install Slurm's client programs here, or set bin_dir";
+      error.hint =
+          "install Slurm's client programs here, or give --slurm-bin-dir DIR "
+          "(slurm_bin_dir in vettad.toml)";
     }
     return std::unexpected(std::move(error).while_(fmt::format("run {}", program)));
   }

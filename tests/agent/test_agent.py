@@ -300,6 +300,7 @@ def test_a_second_agent_of_the_node_is_refused(node: Node) -> None:
         ([], "no vettad is named"),
         (["--vettad", "nonsense"], "write HOST:PORT or unix:"),
         (["--wrong"], "'--wrong' is not known"),
+        (["--sample-period"], "--sample-period 10s (for example)"),
         (["--vettad", "h:1", "--spool-max", "x"], "--spool-max"),
         (["--vettad", "h:1", "--sample-period", "1ms"], "between 1s and 10m"),
         (["--vettad", "h:1", "--node", "a/b"], "is no node's name"),
@@ -317,8 +318,39 @@ def test_config_file_and_flags_say_the_same(tmp_path: Path) -> None:
     argv = [str(AGENT), "--config", str(path), "--node", "n2", "--check-config"]
     got = subprocess.run(argv, capture_output=True, text=True, timeout=10)
     assert got.returncode == 0, got.stderr
-    assert "node = n2\n" in got.stdout and "vettad = a:1\nvettad = unix:/b\n" in got.stdout
-    assert "spool_max = 1.00 MiB" in got.stdout
+    assert 'node = "n2"\n' in got.stdout and 'vettad = ["a:1", "unix:/b"]\n' in got.stdout
+    assert "spool_max = 1048576\n" in got.stdout
     path.write_text('vettad = "a:1"\nspol_max = "1M"\n')
     got = subprocess.run(argv, capture_output=True, text=True, timeout=10)
     assert got.returncode == 2 and "spol_max" in got.stderr and "agent.toml:2" in got.stderr
+    assert "sample_period" in got.stderr  # the known ones are named
+
+
+def test_the_dumped_settings_give_themselves(tmp_path: Path) -> None:
+    def dump(*flags: str) -> str:
+        argv = [str(AGENT), *flags, "--dump-config"]
+        return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=10).stdout
+
+    path = tmp_path / "agent.toml"
+    some = ["--shared-host", "true", "--token-file", '/a "b"', "--spool-max", "1.5M"]
+    for more in (some[:0], some):
+        first = dump("--vettad", "[::1]:1", "--sample-period", "1500ms", "--node", "n1", *more)
+        path.write_text(first)
+        assert dump("--config", str(path)) == first
+
+
+def test_checking_the_settings_reads_the_token_file(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    argv = [str(AGENT), "--vettad", "h:1", "--token-file", str(token), "--check-config"]
+
+    def check() -> tuple[int, str]:
+        got = subprocess.run(argv, capture_output=True, text=True, timeout=10)
+        return got.returncode, got.stderr
+
+    code, said = check()
+    assert code == 2 and str(token) in said and "No such file" in said
+    token.write_text("\n")
+    code, said = check()
+    assert code == 2 and f"the token file {token} is empty" in said
+    token.write_text("secret\n")
+    assert check() == (0, "")

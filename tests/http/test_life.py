@@ -91,7 +91,7 @@ def test_it_listens_on_this_machine_alone(fresh: Vettad, address: str) -> None:
     "words, code, text",
     [
         (["--nonsense"], 2, "there is no flag '--nonsense'"),
-        (["--state"], 2, "--state needs a value"),
+        (["--state"], 2, "--state needs a value\n        try: --state /var/lib/vetta"),
         (["--state", "relative"], 2, "must be an absolute path"),
         (["--visibility", "none"], 2, 'write "open"'),
         (["--keep", "soon"], 2, "soon"),
@@ -139,6 +139,23 @@ def test_check_tells_what_it_reached(fresh: Vettad) -> None:
     assert [check["name"] for check in found["checks"]] == [
         *("slurm_programs", "cluster", "slurmctld", "slurmdbd", "state", "listen")
     ]
+
+
+@pytest.mark.parametrize("name", ["flag", "environment"])
+def test_check_reads_slurm_conf_before_it_blames_the_controller(fresh: Vettad, name: str) -> None:
+    words = ["--check", "--state", str(fresh.dir / "state"), "--slurm-bin-dir", str(fresh.bin)]
+    words += ["--listen", f"unix:{fresh.socket}"]
+    if name == "flag":
+        words += ["--slurm-conf", "/nonexistent/slurm.conf"]
+    else:
+        fresh.env["SLURM_CONF"] = "/nonexistent/slurm.conf"
+    done = run(fresh, *words)
+    assert done.returncode == 5
+    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line[:1] != " "}
+    assert set(lines) == {"slurm_conf", "state", "listen"}
+    assert "NOT reached" in lines["slurm_conf"]
+    assert "/nonexistent/slurm.conf: No such file" in lines["slurm_conf"]
+    assert "--slurm-conf FILE" in done.stdout
 
 
 def test_check_tells_what_stood_in_the_way(fresh: Vettad) -> None:
