@@ -9,16 +9,28 @@
 namespace vetta::cli {
 namespace {
 
-constexpr std::string_view default_socket = "unix:/run/vetta/vettad.sock";
+constexpr std::string_view system_socket = "/run/vettad/vettad.sock";
 
-/// The socket of a vettad that this user started herself, if it is there.
+/// Where a vettad listens that nobody told where to: the system's, then those that this user
+/// started herself, with and without XDG_RUNTIME_DIR.
+std::vector<std::string> default_sockets(const Environment& environment) {
+  std::vector<std::string> paths{std::string(system_socket)};
+  const auto add = [&](std::string_view variable, std::string_view rest) {
+    const auto folder = environment(variable);
+    if (!folder || !folder->starts_with('/')) return false;
+    paths.push_back(*folder + std::string(rest));
+    return true;
+  };
+  add("XDG_RUNTIME_DIR", "/vetta/vettad.sock");
+  if (!add("XDG_STATE_HOME", "/vetta/vettad.sock")) add("HOME", "/.local/state/vetta/vettad.sock");
+  return paths;
+}
+
+/// The first that is there, else the system's.
 std::string default_server(const Environment& environment) {
-  const auto runtime = environment("XDG_RUNTIME_DIR");
-  if (access("/run/vetta/vettad.sock", F_OK) != 0 && runtime && !runtime->empty()) {
-    const std::string own = *runtime + "/vetta/vettad.sock";
-    if (access(own.c_str(), F_OK) == 0) return "unix:" + own;
-  }
-  return std::string(default_socket);
+  for (const std::string& path : default_sockets(environment))
+    if (access(path.c_str(), F_OK) == 0) return "unix:" + path;
+  return "unix:" + std::string(system_socket);
 }
 
 struct Layer {

@@ -57,6 +57,27 @@ TEST_F(SettingsTest, WithoutAnythingThereIsADefault) {
   EXPECT_TRUE(settings.token_file.value.empty());
 }
 
+TEST_F(SettingsTest, AVettadOfOnesOwnIsFoundInTheRuntimeOrTheStateFolder) {
+  constexpr const char* system_one = "/run/vettad/vettad.sock";
+  if (std::filesystem::exists(system_one)) GTEST_SKIP() << "a vettad of the system runs here";
+  EXPECT_EQ(settle({}, environment()).value().server.value, std::string("unix:") + system_one);
+  const auto listens_in = [](const std::string& folder) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/vettad.sock") << "";
+    return "unix:" + folder + "/vettad.sock";
+  };
+  environment_["HOME"] = folder_ + "/home";
+  const std::string at_home = listens_in(folder_ + "/home/.local/state/vetta");
+  EXPECT_EQ(settle({}, environment()).value().server.value, at_home);
+  environment_["XDG_STATE_HOME"] = folder_ + "/state";
+  const std::string in_state = listens_in(folder_ + "/state/vetta");
+  EXPECT_EQ(settle({}, environment()).value().server.value, in_state);
+  environment_["XDG_RUNTIME_DIR"] = folder_ + "/run";
+  EXPECT_EQ(settle({}, environment()).value().server.value, in_state);
+  const std::string in_run = listens_in(folder_ + "/run/vetta");
+  EXPECT_EQ(settle({}, environment()).value().server.value, in_run);
+}
+
 TEST_F(SettingsTest, AMisspeltKeyIsAnErrorWithItsPlace) {
   write_config("\nsevrer = \"x\"\n");
   const auto settings = settle({}, environment());

@@ -19,7 +19,7 @@ Result<Address> parse_address(std::string_view text) {
     out.unix_path = text.substr(5);
     if (out.unix_path.starts_with('/')) return out;
     return fail(Code::invalid, fmt::format("'{}' does not name a socket by its whole path", text),
-                "write unix:/run/vetta/vettad.sock");
+                "write unix:/run/vettad/vettad.sock");
   }
   const std::size_t colon = text.rfind(':');
   if (colon != std::string_view::npos) {

@@ -12,7 +12,7 @@
 
 namespace vetta::collect {
 
-/// "unix:/run/vetta/vettad.sock", "host:port", "[::1]:port".
+/// "unix:/run/vettad/vettad.sock", "host:port", "[::1]:port".
 struct Address {
   std::string unix_path;  ///< empty: TCP
   std::string host, port;

@@ -13,7 +13,7 @@ constexpr std::size_t socket_path_max = 107;  // sizeof(sockaddr_un::sun_path) -
 Result<std::string> checked_path(std::string_view path) {
   if (path.empty() || path.front() != '/')
     return fail(Code::invalid, "a unix socket needs an absolute path",
-                "write it as unix:/run/vetta/vettad.sock");
+                "write it as unix:/run/vettad/vettad.sock");
   if (path.size() > socket_path_max)
     return fail(Code::invalid,
                 "the socket path '" + one_line(path, 60) + "' is longer than 107 bytes",

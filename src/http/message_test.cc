@@ -56,7 +56,7 @@ TEST(ErrorResponse, IsJsonWithStatusFromTheTable) {
 }
 
 TEST(Listen, TakesUnixAndLoopback) {
-  EXPECT_EQ(parse_listen("unix:/run/vetta/vettad.sock").value().path, "/run/vetta/vettad.sock");
+  EXPECT_EQ(parse_listen("unix:/run/vettad/vettad.sock").value().path, "/run/vettad/vettad.sock");
   EXPECT_EQ(parse_listen("127.0.0.1:0").value().text(), "127.0.0.1:0");
   EXPECT_EQ(parse_listen("localhost:6820").value().text(), "127.0.0.1:6820");
   EXPECT_EQ(parse_listen("[::1]:6820").value().text(), "[::1]:6820");
