@@ -94,12 +94,19 @@ int slurm_spank_init(spank_t sp, int ac, char** av) {
   return ESPANK_SUCCESS;
 }
 
-// sbatch and salloc: the steps inside the job shall know, too, also with --export=NONE. Slurm puts
-// this into the job's environment as SLURM_SPANK_VETTA_PROBE.
+// A --probe that cannot be is told to the user who asks. sbatch and salloc: the steps inside shall
+// know, too, also with --export=NONE. Slurm puts this into the job's environment as
+// SLURM_SPANK_VETTA_PROBE.
 int slurm_spank_init_post_opt(spank_t sp, int ac, char** av) {
   (void)ac;
   (void)av;
-  if (spank_context() != S_CTX_ALLOCATOR || job_probe == probe_unset) return ESPANK_SUCCESS;
+  const spank_context_t context = spank_context();
+  if (job_probe == probe_on && python_dir[0] == '\0' &&
+      (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR))
+    slurm_info(
+        "vetta: --probe marks no steps: plugstack.conf names no python_dir= for spank_vetta.so "
+        "(the folder that holds vetta_probe); the job goes on without");
+  if (context != S_CTX_ALLOCATOR || job_probe == probe_unset) return ESPANK_SUCCESS;
   spank_job_control_setenv(sp, "VETTA_PROBE", job_probe == probe_on ? "on" : "off", 1);
   return ESPANK_SUCCESS;
 }

@@ -2,8 +2,9 @@
 // Loads spank_vetta.so as slurmstepd does, with a Slurm made of this file, and says what it did.
 //   plugin_driver PLUGIN TASKS FIRST_PID [OPTION...] [-- NAME=VALUE...]
 // The options are plugstack.conf's, NAME=VALUE the job's environment; PROBE=... is the user's
-// --probe. Prints lines: "init N", "env NAME=VALUE" for what user_init set, "post_fork NS" and
-// "exit NS" for all tasks together, and return codes that are not 0 as "failed NAME N".
+// --probe, CONTEXT=local or allocator makes this srun or sbatch. Prints lines: "init N", "env
+// NAME=VALUE" for what user_init set, "post_fork NS" and "exit NS" for all tasks together, and
+// return codes that are not 0 as "failed NAME N".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <slurm/spank.h>
@@ -31,6 +32,15 @@ static int find(const char* name) {
   return -1;
 }
 
+void slurm_info(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  printf("info ");
+  vprintf(format, arguments);
+  printf("\n");
+  va_end(arguments);
+}
+
 void slurm_error(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -48,7 +58,9 @@ spank_err_t spank_option_register(spank_t sp, struct spank_option* opt) {
 }
 
 spank_context_t spank_context(void) {
-  return S_CTX_REMOTE;
+  const int at = find("CONTEXT");
+  if (at < 0) return S_CTX_REMOTE;
+  return strcmp(names[at], "CONTEXT=local") == 0 ? S_CTX_LOCAL : S_CTX_ALLOCATOR;
 }
 
 int spank_remote(spank_t sp) {

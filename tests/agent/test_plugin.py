@@ -99,6 +99,20 @@ def test_the_probe_is_switched_on_by_job_or_site(driver: Path) -> None:
     assert refused.get("VETTA_PROBE", "0") == "0" and "PYTHONPATH" not in refused
 
 
+@pytest.mark.parametrize("context", ["local", "allocator"])
+def test_a_probe_that_cannot_be_is_told_to_who_asks(driver: Path, context: str) -> None:
+    def told(*options: str, probe: str) -> list[str]:
+        lines = load(driver, *options, env=(f"CONTEXT={context}", f"PROBE={probe}"))
+        return [line for line in lines if line.startswith("info ")]
+
+    (said,) = told(probe="")
+    assert "names no python_dir=" in said and "the job goes on" in said
+    assert not told(probe="off")
+    assert not told("python_dir=/opt/vetta/python", probe="on")
+    on_the_node = load(driver, env=("PROBE=",))  # it was said where the job was submitted
+    assert not [line for line in on_the_node if line.startswith("info ")]
+
+
 def test_odd_settings_and_names_do_no_harm(driver: Path) -> None:
     lines = load(driver, "nonsense", "rundir=", "probe=perhaps", "python_dir=" + "x" * 9999)
     assert any("'nonsense' is not known" in line for line in lines)
