@@ -7,7 +7,8 @@ import json
 import os
 import socket
 import time
-from typing import Iterator
+from pathlib import Path
+from typing import Any, Dict, Iterator
 
 import pytest
 
@@ -97,6 +98,28 @@ def test_absent(program: Program, text: str) -> None:
     done = program.run(STEADY, VETTA_SOCKET=text, VETTA_RING_DIR="")
     assert done.returncode == 0 and done.stderr == ""
     assert float(done.stdout) < WORST_MS
+
+
+def test_in_a_job_the_agent_is_found_without_the_plugin(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "n1").mkdir()
+    agent = FakeAgent(tmp_path / "n1")
+    job: Dict[str, Any] = {
+        "SLURM_JOB_ID": "4711",
+        "SLURMD_NODENAME": "n1",
+        "VETTA_RUNDIR": str(tmp_path),
+    }
+    try:
+        program.run(STEADY, VETTA_RING_DIR="", **dict(job, SLURM_JOB_ID=""))  # no job
+        program.run(STEADY, VETTA_RING_DIR="", **dict(job, SLURMD_NODENAME="n2"))  # no agent there
+        assert agent.hellos == []
+        done = program.run(STEADY, VETTA_RING_DIR="", **job)
+        assert done.returncode == 0 and done.stderr == ""
+        assert [hello["job"] for hello in agent.hellos] == ["4711"]
+        assert read_ring(agent.ring_path).written == 101
+        program.run(STEADY, VETTA_SOCKET="/nowhere/probe.sock", VETTA_RING_DIR="", **job)
+        assert len(agent.hellos) == 1  # what is named goes before what is found
+    finally:
+        agent.close()
 
 
 def test_absent_agent_falls_back_to_the_folder(program: Program) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional
 import pytest
 
 from . import fake_torch
-from .conftest import PYTHON_DIR, Program
+from .conftest import PYTHON_DIR, FakeAgent, Program
 
 INJECT = str(PYTHON_DIR / "vetta_probe" / "inject")
 
@@ -70,6 +70,19 @@ def test_marks_without_a_change(injected: Injected) -> None:
         assert step.phases["allreduce"] is None
         assert sum(ns for ns in step.phases.values() if ns) <= step.duration
     assert [note.kind for note in ring.notes] == ["ended"]
+
+
+def test_in_a_job_without_the_plugin(injected: Injected, tmp_path: Path) -> None:
+    (tmp_path / "n1").mkdir()
+    agent = FakeAgent(tmp_path / "n1")
+    job: Dict[str, Any] = {"SLURM_JOB_ID": "1", "VETTA_RUNDIR": str(tmp_path), "VETTA_RING_DIR": ""}
+    try:
+        injected.go(LOOP, SLURMD_NODENAME="n2", **job)
+        assert agent.hellos == []
+        injected.go(LOOP, SLURMD_NODENAME="n1", **job)
+        assert [hello["source"] for hello in agent.hellos] == ["injected"]
+    finally:
+        agent.close()
 
 
 def test_ddp_and_collectives(injected: Injected) -> None:

@@ -15,7 +15,7 @@ import os
 import select
 import socket
 import time
-from typing import Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from ._ring import Identity, RingWriter, create
 
@@ -24,8 +24,19 @@ RETRY_SECONDS = 10.0
 REPLY_BYTES_MAX = 8192
 
 
+def agent_socket(environment: Mapping[str, str]) -> str:
+    """The agent's socket of this node, if one is known or there: `VETTA_SOCKET`, which the plugin
+    sets; else, in a job, `${VETTA_RUNDIR:-/run/vetta}/$SLURMD_NODENAME/probe.sock`. Empty: none."""
+    path = environment.get("VETTA_SOCKET", "")
+    node = environment.get("SLURMD_NODENAME", "")
+    if path or not node or not environment.get("SLURM_JOB_ID"):
+        return path
+    path = "%s/%s/probe.sock" % (environment.get("VETTA_RUNDIR") or "/run/vetta", node)
+    return path if os.path.exists(path) else ""
+
+
 class Link:
-    """The way to a ring: an agent's socket (`VETTA_SOCKET`), else a folder (`VETTA_RING_DIR`), else
+    """The way to a ring: an agent's socket (`agent_socket`), else a folder (`VETTA_RING_DIR`), else
     nothing."""
 
     def __init__(self, socket_path: str, ring_dir: str) -> None:

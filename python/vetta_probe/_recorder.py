@@ -21,7 +21,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, List, Optional, Tuple, Type
 
-from ._hello import Link
+from ._hello import Link, agent_socket
 from ._identity import identity
 from ._ring import (
     CONTINUATIONS_MAX,
@@ -99,7 +99,7 @@ class Recorder:
         if os.environ.get("VETTA_PROBE") == "0":
             self.is_off = True
             return
-        link = Link(os.environ.get("VETTA_SOCKET", ""), os.environ.get("VETTA_RING_DIR", ""))
+        link = Link(agent_socket(os.environ), os.environ.get("VETTA_RING_DIR", ""))
         if not link.is_possible:
             self.is_off = True
             return

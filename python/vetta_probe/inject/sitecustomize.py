@@ -17,7 +17,10 @@ def _start() -> None:
     environment = os.environ
     if environment.get("VETTA_PROBE") != "1":
         return
-    if not environment.get("VETTA_SOCKET") and not environment.get("VETTA_RING_DIR"):
+    # In a job the agent's socket may be there without being named (vetta_probe._hello).
+    if not any(
+        environment.get(name) for name in ("VETTA_SOCKET", "VETTA_RING_DIR", "SLURM_JOB_ID")
+    ):
         return
     try:
         if "torch" in sys.modules:
