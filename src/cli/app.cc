@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/tree.h"
+#include "cli/usage.h"
 #include "core/error_table.h"
 
 namespace vetta::cli {
@@ -21,16 +22,6 @@ std::vector<std::string> split_exec(std::vector<std::string>& words) {
   std::vector<std::string> rest(command, words.end());
   words.erase(begin, words.end());
   return rest;
-}
-
-/// A usage error: what was wrong, and where help is.
-int refuse(const CLI::ParseError& error, const CLI::App& at, bool as_json) {
-  std::string path = at.get_name();
-  for (const CLI::App* up = at.get_parent(); up != nullptr; up = up->get_parent())
-    path.insert(0, up->get_name() + " ");
-  return end_with(
-      fail(Code::invalid, error.what(), "`" + path + " --help` shows what it takes").error(),
-      as_json);
 }
 
 const CLI::App& deepest(const CLI::App& app) {
@@ -56,7 +47,7 @@ int run(std::vector<std::string> words) {
     print(root->version() + "\n");
     return exit_fine;
   } catch (const CLI::ParseError& error) {
-    return refuse(error, deepest(*root), as_json);
+    return end_with(explain_usage(error, *root), as_json);
   }
   if (plan.run) return plan.run();
   print(deepest(*root).help());

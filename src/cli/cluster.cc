@@ -114,6 +114,9 @@ int show_cluster(const ClusterArguments& arguments) {
 void add_cluster_commands(CLI::App& root, Plan& plan) {
   CLI::App* noun = root.add_subcommand("cluster", "The cluster: show");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta cluster show\n"
+               "vetta cluster show --json");
   auto arguments = std::make_shared<ClusterArguments>();
   CLI::App* show =
       noun->add_subcommand("show", "Shows the cluster: what there is, what is in use, who answers");

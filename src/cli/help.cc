@@ -151,6 +151,9 @@ int explain_config(const ConfigArguments& arguments) {
 void add_config_commands(CLI::App& root, Plan& plan) {
   CLI::App* noun = root.add_subcommand("config", "Settings of this command line");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta config explain\n"
+               "vetta config explain server");
   auto arguments = std::make_shared<ConfigArguments>();
   CLI::App* explain = noun->add_subcommand("explain", "Says where each setting came from");
   add_examples(*explain, "vetta config explain\nvetta config explain server --json");

@@ -218,6 +218,10 @@ void add_watch(CLI::App& noun, Plan& plan) {
 void add_job_commands(CLI::App& root, Plan& plan) {
   CLI::App* noun = root.add_subcommand("job", "Jobs: list, show, watch");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta job list --me\n"
+               "vetta job show 4711\n"
+               "vetta job watch 4711");
   add_list(*noun, plan);
   add_show(*noun, plan);
   add_watch(*noun, plan);

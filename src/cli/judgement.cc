@@ -158,6 +158,9 @@ void add_judgement_commands(CLI::App& root, Plan& plan) {
 
   CLI::App* noun = root.add_subcommand("diagnose", "Judges what the ranks' step marks show");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta diagnose job 4711\n"
+               "vetta diagnose job 4711 --json");
   auto diagnose = std::make_shared<JobArguments>();
   CLI::App* job = noun->add_subcommand(
       "job", "Names the rank that holds the others, if one does (then the exit code is 3)");

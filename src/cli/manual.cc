@@ -21,6 +21,11 @@ std::string escaped(std::string_view text, std::string_view special) {
   return out;
 }
 
+/// With a full stop, if it does not end a sentence already.
+std::string sentence(const std::string& about) {
+  return about + (about.ends_with('?') ? "" : ".");
+}
+
 /// roff: backslashes, hyphens, and dots at the beginning of a line.
 std::string roff(std::string_view text) {
   std::string out;
@@ -136,7 +141,7 @@ std::string markdown(const std::vector<CommandText>& commands) {
       "All commands ask `vettad`, but `probe`, `config`, `completion` and `help`, which work on "
       "this machine alone.\n";
   for (const CommandText& command : commands) {
-    out += "\n## " + joined(command.path, " ") + "\n\n" + command.about + ".\n\n```\n" +
+    out += "\n## " + joined(command.path, " ") + "\n\n" + sentence(command.about) + "\n\n```\n" +
            command.usage + "\n```\n";
     if (!command.examples.empty()) out += "\nExamples:\n\n```\n" + command.examples + "\n```\n";
     if (!command.positionals.empty() || !command.options.empty()) out += "\n| | |\n|---|---|\n";
@@ -154,8 +159,8 @@ std::string man_page(const std::vector<CommandText>& commands) {
   out += ".SH COMMANDS\n";
   for (const CommandText& command : commands) {
     if (command.path.size() == 1) continue;
-    out += ".SS " + roff(joined(command.path, " ")) + "\n" + roff(command.about) + ".\n.PP\n.B " +
-           roff(command.usage) + "\n";
+    out += ".SS " + roff(joined(command.path, " ")) + "\n" + roff(sentence(command.about)) +
+           "\n.PP\n.B " + roff(command.usage) + "\n";
     if (!command.examples.empty()) out += ".PP\n.nf\n" + roff(command.examples) + "\n.fi\n";
     for (const auto& option : command.positionals)
       out += ".TP\n.I " + roff(option.names) + "\n" + roff(option.about) + "\n";

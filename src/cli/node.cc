@@ -194,6 +194,9 @@ std::string node_screen(const Json& detail, const Terminal& terminal, Time now) 
 void add_node_commands(CLI::App& root, Plan& plan) {
   CLI::App* noun = root.add_subcommand("node", "Nodes: list, show");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta node list --unusable\n"
+               "vetta node show n001");
   auto arguments = std::make_shared<NodeListArguments>();
   CLI::App* list = noun->add_subcommand("list", "Lists nodes as Slurm and Vetta see them");
   add_examples(*list,

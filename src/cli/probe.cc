@@ -60,13 +60,17 @@ void set_probe_environment(const std::string& python) {
   setenv("VETTA_PROBE", "1", 1);
 }
 
-/// The agent's socket of this node, if one is known or there.
+/// The agent's socket of this node, if one is known or there: `VETTA_SOCKET`, which the plugin
+/// sets; else, in a job, `${VETTA_RUNDIR:-/run/vetta}/$SLURMD_NODENAME/probe.sock`. Empty: none.
+/// vetta_probe/_hello.py has the same rule.
 std::string agent_socket() {
   std::string socket = environment_variable("VETTA_SOCKET");
-  if (!socket.empty() || environment_variable("SLURM_JOB_ID").empty()) return socket;
+  const std::string node = environment_variable("SLURMD_NODENAME");
+  if (!socket.empty() || node.empty() || environment_variable("SLURM_JOB_ID").empty())
+    return socket;
   std::string rundir = environment_variable("VETTA_RUNDIR");
   if (rundir.empty()) rundir = "/run/vetta";
-  socket = rundir + "/" + environment_variable("SLURMD_NODENAME") + "/probe.sock";
+  socket = rundir + "/" + node + "/probe.sock";
   return access(socket.c_str(), F_OK) == 0 ? socket : "";
 }
 
@@ -110,17 +114,18 @@ Result<int> run_child(const std::vector<std::string>& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void tell(const Result<model::StepTable>& table, const ExecArguments& arguments) {
+void tell(const Result<model::StepTable>& table, int code, const ExecArguments& arguments) {
   if (!table) {
     end_with(table.error(), arguments.common.json);
     return;
   }
   if (table->ranks.empty()) {
-    if (!arguments.common.json)
-      std::fputs(
-          "vetta: no rank sent step marks: the program used no PyTorch optimizer, or VETTA_PROBE "
-          "was turned off\n",
-          stderr);
+    const std::string why =
+        code != exit_fine
+            ? fmt::format("the program ended with exit code {} before any step", code)
+            : "no rank sent step marks: the program used no PyTorch optimizer, or VETTA_PROBE was "
+              "turned off";
+    if (!arguments.common.json) std::fputs(("vetta: " + why + "\n").c_str(), stderr);
     return;
   }
   const Json diagnosis = model::to_json(diagnose::diagnose(*table));
@@ -143,7 +148,7 @@ int run_and_judge(const ExecArguments& arguments) {
   if (!code) {
     end_with(code.error(), arguments.common.json);
   } else if (*code != exit_not_found && *code != exit_not_executable) {
-    tell(read_rings(folder), arguments);
+    tell(read_rings(folder), *code, arguments);
   }
   std::error_code ignored;
   if (arguments.keep_rings)
@@ -156,7 +161,7 @@ int run_and_judge(const ExecArguments& arguments) {
 int run_exec(const ExecArguments& arguments) {
   if (arguments.command.empty()) {
     end_with(fail(Code::invalid, "probe exec needs a program to run",
-                  "vetta probe exec -- torchrun train.py")
+                  "vetta probe exec -- python3 train.py")
                  .error(),
              arguments.common.json);
     return exit_usage;
@@ -181,13 +186,16 @@ int run_exec(const ExecArguments& arguments) {
 void add_probe_commands(CLI::App& root, Plan& plan) {
   CLI::App* noun = root.add_subcommand("probe", "Step marks without a change to the code: exec");
   noun->set_help_flag("-h,--help", "Show this help");
+  add_examples(*noun,
+               "vetta probe exec -- python3 train.py\n"
+               "srun vetta probe exec -- python3 train.py");
   auto arguments = std::make_shared<ExecArguments>();
   CLI::App* exec = noun->add_subcommand(
       "exec", "Runs a program with the probe injected into its Python, and gives its exit code");
   add_examples(*exec,
-               "vetta probe exec -- torchrun --nproc-per-node 8 train.py\n"
-               "srun vetta probe exec -- python train.py\n"
-               "VETTA_PROBE=0 vetta probe exec -- python train.py     runs it untouched");
+               "vetta probe exec -- torchrun --nproc_per_node 8 train.py\n"
+               "srun vetta probe exec -- python3 train.py\n"
+               "VETTA_PROBE=0 vetta probe exec -- python3 train.py    runs it untouched");
   exec->add_flag("--json", arguments->common.json, "The diagnosis on stderr as one JSON value");
   exec->add_flag("--keep-rings", arguments->keep_rings,
                  "Outside Slurm: leave the ranks' rings for a look with vetta_probe.dump");

@@ -64,6 +64,7 @@ CommandText Formatter::describe_one(const CLI::App& app) {
   for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; }))
     text.children.push_back(child->get_name());
   text.usage += text.children.empty() ? " [OPTIONS]" : " COMMAND";
+  if (app.get_name() == "exec") text.usage += " [--] PROGRAM [ARG…]";  // never met by the parser
   for (const CLI::Option* option : app.get_options()) {
     CommandText::Option out;
     if (option->get_positional()) {
@@ -136,7 +137,7 @@ std::unique_ptr<CLI::App> make_tree(Plan& plan) {
   add_examples(*root,
                "vetta job list --me            my jobs that wait or run\n"
                "vetta why 4711                 my code, my data, or your machine?\n"
-               "vetta probe exec -- python train.py");
+               "vetta probe exec -- python3 train.py");
   return root;
 }
 

@@ -133,8 +133,10 @@ Result<Reply> Client::Impl::finish(Transfer& transfer, CURLcode code) const {
       return fail(Code::timeout, where + ": no answer within " + human(options.time_max),
                   "is it overloaded? GET /readyz tells; a longer wait is --timeout");
     default:
-      return fail(Code::unavailable, where + ": " + curl_easy_strerror(code),
-                  "is vettad running there? --server or VETTA_SERVER names another");
+      return fail(
+          Code::unavailable, where + ": " + curl_easy_strerror(code),
+          "start vettad, or name it: --server unix:PATH or VETTA_SERVER; `vetta config explain` "
+          "shows what was used");
   }
   Reply reply;
   long status = 0;

@@ -170,7 +170,14 @@ def test_unhappy(vettad: Vettad, words: list[str], code: int, text: str) -> None
 
 @pytest.mark.parametrize(
     "words, text",
-    [(["jobs"], "jobs"), (["completion", "tcsh"], "tcsh"), (["help", "nothing"], "nothing")],
+    [
+        (["jobs"], "there is no command 'jobs'; did you mean 'job'?"),
+        (["job", "list", "--jsno"], "there is no option '--jsno'; did you mean '--json'?"),
+        (["why"], "which job?\n       try: vetta why 4711 (vetta job list --me)"),
+        (["job", "list", "--since"], "--since needs a value\n       try: --since 1h"),
+        (["completion", "tcsh"], "tcsh"),
+        (["help", "nothing"], "nothing"),
+    ],
 )
 def test_unhappy_without_a_server(fresh: Vettad, words: list[str], text: str) -> None:
     done = run_vetta(words, fresh.env)
@@ -182,7 +189,8 @@ def test_nobody_answers(fresh: Vettad) -> None:
     done = fresh.vetta("cluster", "show")
     assert done.returncode == 5
     assert f"unix:{fresh.socket}" in done.stderr
-    assert "VETTA_SERVER" in done.stderr
+    assert "--server unix:PATH or VETTA_SERVER" in done.stderr
+    assert "vetta config explain" in done.stderr
 
 
 def test_a_server_that_does_not_answer_in_time(fresh: Vettad) -> None:
@@ -256,7 +264,7 @@ def test_help_leads_with_examples_and_topics_are_there(fresh: Vettad) -> None:
     assert run_vetta([], env).returncode == 0
     bare = run_vetta(["job"], env)
     assert (bare.returncode, bare.stdout[:4]) == (2, "Jobs")
-    for words in (["job", "list"], ["why"], ["probe", "exec"], ["node", "show"]):
+    for words in (["job"], ["job", "list"], ["why"], ["probe", "exec"], ["node", "show"]):
         done = run_vetta([*words, "--help"], env)
         assert done.returncode == 0
         assert done.stdout.index("Examples:") < done.stdout.index("Options:")

@@ -85,6 +85,26 @@ def test_with_an_agent_it_becomes_the_program(fresh: Vettad) -> None:
     assert done.stderr == ""
 
 
+def test_a_job_without_the_plugin_finds_its_agent(fresh: Vettad) -> None:
+    script = 'echo "$VETTA_SOCKET"; echo "${VETTA_RING_DIR-none}"'
+    (fresh.dir / "n1").mkdir()
+    job = {"SLURM_JOB_ID": "4711", "SLURMD_NODENAME": "n1", "VETTA_RUNDIR": str(fresh.dir)}
+    absent = vetta(fresh, "--", "sh", "-c", script, **job).stdout.splitlines()
+    assert absent[0] == "" and absent[1] != "none"
+    socket = fresh.dir / "n1" / "probe.sock"
+    socket.touch()
+    found = vetta(fresh, "--", "sh", "-c", script, **job)
+    assert found.stdout.splitlines() == [str(socket), "none"]
+
+
+def test_a_program_that_failed_before_any_step_is_not_called_without_optimizer(
+    fresh: Vettad,
+) -> None:
+    failed = vetta(fresh, "--", "sh", "-c", "exit 77")
+    assert failed.stderr == "vetta: the program ended with exit code 77 before any step\n"
+    assert "no PyTorch optimizer" in vetta(fresh, "--", "true").stderr
+
+
 def two_ranks(fresh: Vettad) -> str:
     script = fresh.dir / "train.py"
     script.write_text(MARKS)
