@@ -219,7 +219,9 @@ def test_a_ring_that_its_owner_makes_larger_is_cut_and_told(node: Node) -> None:
     wait_for("it is cut", lambda: ring.stat().st_size == made)
     event = wait_for("it is told", lambda: list(node.vettad.events.values()))[0]
     assert event["kind"] == GAP and event["rank_id"] == rank_id
-    assert event["message"].startswith("no more marks of this rank are read: a ring of 1052672 bytes")
+    assert event["message"].startswith(
+        "no more marks of this rank are read: a ring of 1052672 bytes"
+    )
     finish(node, 0, process)
     wait_for("the rank's end", lambda: rank_id in node.vettad.ends)
 
