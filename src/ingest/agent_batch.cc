@@ -66,6 +66,12 @@ bool is_worth_keeping(const model::Batch& rest, bool is_registered) {
          (is_registered && !rest.places.empty());
 }
 
+/// What a user's process wrote is as long as it likes.
+void bound_texts(model::Event& event) {
+  if (event.message.size() > message_bytes_max) event.message.resize(message_bytes_max);
+  if (event.detail.size() > detail_bytes_max) event.detail.resize(detail_bytes_max);
+}
+
 }  // namespace
 
 Result<void> Ingest::State::append_files(const model::Batch& batch, Taken& taken) {
@@ -201,9 +207,8 @@ Result<void> Ingest::State::apply_events(records::Writer& writer, const model::H
                                          std::span<const model::Event> events) {
   std::map<records::AttemptId, std::pair<model::Event, std::uint64_t>> dropped;
   for (auto event : events) {
+    bound_texts(event);
     if (event.node.empty()) event.node = agent.node;
-    if (event.message.size() > message_bytes_max) event.message.resize(message_bytes_max);
-    if (event.detail.size() > detail_bytes_max) event.detail.resize(detail_bytes_max);
     std::optional<records::AttemptId> attempt;
     const auto* rank =
         event.rank_id == 0 ? nullptr : VETTA_TRY(find_rank(writer.reader(), event.rank_id));
