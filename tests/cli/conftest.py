@@ -2,46 +2,8 @@
 """The command line against a vettad on a fake Slurm."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
 
-import fake_agent  # noqa: E402
-from daemon import Vettad, running_job, simple_cluster  # noqa: E402
-from told import tell_rank  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def vettad() -> Iterator[Vettad]:
-    """Job 4711 runs (rank 1 is slow), 4712 waits."""
-    vettad = Vettad()
-    try:
-        jobs = [
-            running_job(4711, "n001,n002", Name="train ddp", NumNodes=2),
-            {"JobID": 4712, "State": "PENDING", "Reason": "Resources", "UserName": "grace"},
-        ]
-        vettad.set_cluster(simple_cluster(jobs))
-        vettad.start()
-        vettad.wait_ready()
-        vettad.wait_job(4711)
-        agents = [fake_agent.Agent(str(vettad.socket), node, "toy") for node in ("n001", "n002")]
-        for number, agent in enumerate(agents):
-            tell_rank(agent, 4711, number)
-        yield vettad
-        for agent in agents:
-            agent.close()
-    finally:
-        vettad.remove()
-
-
-@pytest.fixture
-def fresh() -> Iterator[Vettad]:
-    """Not started yet."""
-    vettad = Vettad()
-    try:
-        yield vettad
-    finally:
-        vettad.remove()
+from toy_vettad import fresh, vettad  # noqa: E402, F401
