@@ -47,6 +47,12 @@ struct Shared {
   std::size_t refusals_open = 0;
 };
 
+/// Stands for a uid that the kernel did not tell.
+inline constexpr std::uint32_t nobody = 0xFFFFFFFF;
+
+/// A user that shares the server with others: not root, not the server's own. Who comes over TCP
+/// has a token or gets nothing.
+[[nodiscard]] bool is_ordinary(const Shared& shared, const Peer& peer);
 /// Counts a new connection in, or says why it is refused.
 [[nodiscard]] Result<void> admit(Shared& shared, const Peer& peer);
 /// Tells the client why, in a moment, and closes.

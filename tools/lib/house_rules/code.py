@@ -28,8 +28,7 @@ BANNED = (
     (r"(?<![\w:.>])s?rand\(|\bstd::rand\(", (), "<random> with a seed of its own"),
     (
         r"\bsleep_for\(|\bsleep_until\(",
-        # A server that closes watches its counters; a screen that refreshes watches for ^C.
-        ("src/sys/", "src/http/server", "src/cli/job_watch"),
+        ("src/sys/",),
         "a timer or a wait with a stop of sys/",
     ),
     (r"\bstd::cout\b|(?<![\w:.>])printf\(", ("src/cli/", "apps/"), "returning text: apps print"),
