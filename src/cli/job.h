@@ -3,6 +3,7 @@
 // server.
 #pragma once
 
+#include <nlohmann/json.hpp>  // whole, for a JobView holds documents
 #include <optional>
 #include <string>
 #include <vector>

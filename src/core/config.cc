@@ -167,7 +167,7 @@ std::string toml_text(std::string_view text) {
   for (const char c : text) {
     if (c == '"' || c == '\\')
       out.append(1, '\\').append(1, c);
-    else if ((c >= 0 && c < ' ') || c == '\x7f')
+    else if (static_cast<unsigned char>(c) < 0x20 || c == '\x7f')
       out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
     else
       out += c;

@@ -32,9 +32,24 @@ struct RankEnd {
   std::optional<int> exit_code, exit_signal;  ///< a shell's 128 + n is a signal here
 };
 
-[[nodiscard]] std::vector<RankEnd> ends_of(const WhyInput& input);
+/// Slurm writes whole seconds, and its signals come around a job's end.
+inline constexpr Duration end_slack = std::chrono::seconds(5);
 
-/// From exceptions, kills, ends of ranks, nodes and Slurm's own states, in the order of time.
+[[nodiscard]] std::vector<RankEnd> ends_of(const WhyInput& input);
+/// A shell's code 128 + n becomes signal n; signal 0 is none.
+void read_signal(RankEnd& end);
+[[nodiscard]] bool is_same_rank(const model::Event& event, const RankEnd& end);
+/// What the end of a rank, a step or a script says; empty if it was a good one.
+[[nodiscard]] std::optional<Suspect> from_end(const WhyInput& input, const RankEnd& end);
+
+/// From exceptions, kills for memory and ends of ranks.
+void add_rank_suspects(const WhyInput& input, const std::vector<RankEnd>& ends,
+                       std::vector<Suspect>& suspects);
+/// From nodes, states of the job and accounting.
+void add_slurm_suspects(const WhyInput& input, const std::vector<RankEnd>& ends,
+                        std::vector<Suspect>& suspects);
+
+/// All of them, in the order of time.
 [[nodiscard]] std::vector<Suspect> collect_suspects(const WhyInput& input);
 
 /// The first that is no consequence, else the first; null if there is none.
@@ -46,6 +61,8 @@ struct RankEnd {
 /// The highest step that any rank has ended; empty if none has.
 [[nodiscard]] std::optional<std::int64_t> furthest_step(const WhyInput& input);
 
+/// The line of a message that is shown.
+[[nodiscard]] std::string first_line(const std::string& text);
 /// "rank 3 on n002"; "a process on n002" without a rank.
 [[nodiscard]] std::string who_text(std::int32_t rank, const std::string& node);
 /// "at 2026-11-30T13:42:05Z, 12m03s after the start"

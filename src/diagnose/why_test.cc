@@ -84,6 +84,22 @@ TEST(Why, sigkill_from_outside) {
   EXPECT_EQ(why.first->rank, 3);
 }
 
+// Accounting cuts seconds off, so that a step seems to end before its ranks did.
+TEST(Why, what_ranks_tell_comes_before_what_slurm_adds_up) {
+  Job job(JobState::failed, 500s);
+  job.ends(3, 500s + 400ms, 0, 9).others_end(3, 500s + 600ms, 0, 15);
+  model::Step step;
+  step.step_id = "0";
+  step.name = "python3";
+  step.end = start + 500s;
+  step.exit_code = 143;
+  job.input.steps = {step};
+  const Why why = job.why();
+  ASSERT_TRUE(why.first);
+  EXPECT_EQ(why.first->rank, 3);
+  EXPECT_EQ(why.first->exit_signal, 9);
+}
+
 TEST(Why, oom_kill_by_the_kernel) {
   Job job;
   job.ends(3, 500s, 0, 9).others_end(3, 502s, 0, 15);
