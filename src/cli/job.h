@@ -3,7 +3,6 @@
 // server.
 #pragma once
 
-#include <nlohmann/json.hpp>  // whole, for a JobView holds documents
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,14 +20,11 @@ struct JobArguments {
 int show_job(const JobArguments& arguments);
 int watch_job(const JobArguments& arguments);
 
-/// What the screen of a job is made from; `steps` and `diagnosis` are null where there are none.
-struct JobView {
-  Json detail, ranks, steps, diagnosis;
-};
-
-[[nodiscard]] Result<JobView> fetch_job(Session& session, const std::string& id,
-                                        std::size_t last_steps);
-[[nodiscard]] std::string job_screen(const JobView& view, const Terminal& terminal, Time now,
+/// What the screen of a job is made from: the server's answers by name, `detail`, `ranks`, `steps`
+/// and `diagnosis`; the last two are absent where there are none.
+[[nodiscard]] Result<Json> fetch_job(Session& session, const std::string& id,
+                                     std::size_t last_steps);
+[[nodiscard]] std::string job_screen(const Json& view, const Terminal& terminal, Time now,
                                      bool all_ranks);
 
 /// One rank's recent steps in numbers.

@@ -172,15 +172,15 @@ std::string pace_line(const RankPace& pace, double slowest, double typical_own, 
   return line + "\n";
 }
 
-std::string ranks_part(const JobView& view, const Terminal& terminal, bool all_ranks) {
-  std::vector<RankPace> all = paces(view.steps);
+std::string ranks_part(const Json& view, const Terminal& terminal, bool all_ranks) {
+  std::vector<RankPace> all = paces(part_of(view, "steps"));
   if (all.empty()) {
-    const Json& ranks = part_of(view.ranks, "ranks");
+    const Json& ranks = part_of(part_of(view, "ranks"), "ranks");
     if (!ranks.is_array() || ranks.empty()) return {};
     return heading("ranks", terminal) +
            fmt::format("  {} registered, none has sent step marks\n", ranks.size());
   }
-  const auto culprit = number_of(part_of(view.diagnosis, "diagnosis"), "rank");
+  const auto culprit = number_of(part_of(part_of(view, "diagnosis"), "diagnosis"), "rank");
   double slowest = 0;
   std::vector<double> owns;
   for (const RankPace& pace : all) {
@@ -259,26 +259,27 @@ std::vector<std::string> diagnosis_lines(const Json& diagnosis) {
   return lines;
 }
 
-Result<JobView> fetch_job(Session& session, const std::string& id, std::size_t last_steps) {
-  JobView view;
-  view.detail = VETTA_TRY(session.get(job_path(id)));
-  view.ranks = VETTA_TRY(session.get(job_path(id, "/ranks")));
-  const Json& marks = part_of(view.detail, "marks");
+Result<Json> fetch_job(Session& session, const std::string& id, std::size_t last_steps) {
+  Json view;
+  view["detail"] = VETTA_TRY(session.get(job_path(id)));
+  view["ranks"] = VETTA_TRY(session.get(job_path(id, "/ranks")));
+  const Json& marks = part_of(part_of(view, "detail"), "marks");
   if (number_of(marks, "marks").value_or(0) > 0) {
-    view.steps = VETTA_TRY(session.get(job_path(id, "/steps?last=" + std::to_string(last_steps))));
+    view["steps"] =
+        VETTA_TRY(session.get(job_path(id, "/steps?last=" + std::to_string(last_steps))));
     auto diagnosis = session.get(job_path(id, "/diagnosis"));
     if (diagnosis)
-      view.diagnosis = std::move(*diagnosis);
+      view["diagnosis"] = std::move(*diagnosis);
     else if (diagnosis.error().code != Code::not_found)
       return std::unexpected(diagnosis.error());
   }
   return view;
 }
 
-std::string job_screen(const JobView& view, const Terminal& terminal, Time now, bool all_ranks) {
-  const Json& job = part_of(view.detail, "job");
+std::string job_screen(const Json& view, const Terminal& terminal, Time now, bool all_ranks) {
+  const Json& job = part_of(part_of(view, "detail"), "job");
   std::string out = title(job, terminal, now) + who(job, terminal);
-  const Json& diagnosis = part_of(view.diagnosis, "diagnosis");
+  const Json& diagnosis = part_of(part_of(view, "diagnosis"), "diagnosis");
   if (diagnosis.is_object()) {
     out += "\n";
     const bool is_slow = text_of(diagnosis, "outcome") == "slow_rank";
@@ -290,8 +291,8 @@ std::string job_screen(const JobView& view, const Terminal& terminal, Time now, 
       is_first = false;
     }
   }
-  return out + timeline(job, terminal, now) + attempts_part(view.detail, terminal) +
-         ranks_part(view, terminal, all_ranks) + nodes_part(view.detail, terminal);
+  return out + timeline(job, terminal, now) + attempts_part(part_of(view, "detail"), terminal) +
+         ranks_part(view, terminal, all_ranks) + nodes_part(part_of(view, "detail"), terminal);
 }
 
 int show_job(const JobArguments& arguments) {

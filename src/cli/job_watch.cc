@@ -50,16 +50,16 @@ class Screen {
   bool is_on_;
 };
 
-std::int64_t newest_step(const JobView& view) {
+std::int64_t newest_step(const Json& view) {
   std::int64_t newest = -1;
-  for (const RankPace& pace : paces(view.steps)) newest = std::max(newest, pace.step);
+  for (const RankPace& pace : paces(part_of(view, "steps"))) newest = std::max(newest, pace.step);
   return newest;
 }
 
 /// What a pipe gets: state, step and diagnosis in one line, or the same as JSON.
-std::string line_of(const JobView& view, bool as_json) {
-  const Json& job = part_of(view.detail, "job");
-  const Json& diagnosis = part_of(view.diagnosis, "diagnosis");
+std::string line_of(const Json& view, bool as_json) {
+  const Json& job = part_of(part_of(view, "detail"), "job");
+  const Json& diagnosis = part_of(part_of(view, "diagnosis"), "diagnosis");
   const std::int64_t step = newest_step(view);
   if (as_json)
     return model::dump({{"schema", 1},
@@ -93,7 +93,7 @@ class Watch {
       failures_ = 0;
       is_begun_ = true;
       show(*view, screen);
-      if (is_over(text_of(part_of(view->detail, "job"), "state"))) {
+      if (is_over(text_of(part_of(part_of(*view, "detail"), "job"), "state"))) {
         screen.leave();
         if (is_painted()) print(job_screen(*view, session_.terminal(), now(), false));
         return exit_fine;
@@ -114,7 +114,7 @@ class Watch {
     return is_begun_ && is_away && ++failures_ < failures_max;
   }
 
-  void show(const JobView& view, const Screen& screen) {
+  void show(const Json& view, const Screen& screen) {
     if (is_painted()) {
       screen.paint(job_screen(view, session_.terminal(), now(), false) + "\n" +
                    session_.terminal().dim("every second, until the job ends; ^C leaves"));

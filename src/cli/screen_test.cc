@@ -38,9 +38,9 @@ Json marks(double data, double wait) {
   return all;
 }
 
-JobView job_view() {
-  JobView view;
-  view.detail = {
+Json job_view() {
+  Json view;
+  view["detail"] = {
       {"job",
        {{"id", "4711"},
         {"name", "train"},
@@ -54,10 +54,10 @@ JobView job_view() {
       {"attempts", Json::array()},
       {"allocations", Json::array({{{"node", "n001"}, {"cpus", 2}, {"devices", {"gpu:0"}}}})},
       {"agents", Json::array({{{"node", "n001"}, {"is_connected", true}}})}};
-  view.steps = {
+  view["steps"] = {
       {"ranks", Json::array({{{"rank", 0}, {"node", "n001"}, {"marks", marks(0.01, 0.06)}},
                              {{"rank", 1}, {"node", "n002"}, {"marks", marks(0.07, 0.0)}}})}};
-  view.diagnosis = {{"diagnosis", diagnosis()}};
+  view["diagnosis"] = {{"diagnosis", diagnosis()}};
   return view;
 }
 
@@ -74,7 +74,7 @@ TEST(JobScreen, TellsTheDiagnosisBeforeEverythingElse) {
 }
 
 TEST(JobScreen, OwnWorkAndWaitingAreTwoThings) {
-  const auto all = paces(job_view().steps);
+  const auto all = paces(job_view()["steps"]);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_DOUBLE_EQ(all[0].own_seconds, 0.04);
   EXPECT_DOUBLE_EQ(all[0].wait_seconds, 0.06);
@@ -92,19 +92,20 @@ TEST(JobScreen, FitsTheScreen) {
 }
 
 TEST(JobScreen, ManyRanksAreTheSlowestAndACount) {
-  JobView view = job_view();
+  Json view = job_view();
   for (int i = 2; i < 100; ++i)
-    view.steps["ranks"].push_back({{"rank", i}, {"node", "n003"}, {"marks", marks(0.01, 0.06)}});
+    view["steps"]["ranks"].push_back({{"rank", i}, {"node", "n003"}, {"marks", marks(0.01, 0.06)}});
   EXPECT_NE(job_screen(view, Terminal(), at, false).find("the 16 slowest of 100 ranks"),
             std::string::npos);
   EXPECT_EQ(job_screen(view, Terminal(), at, true).find("slowest of"), std::string::npos);
 }
 
 TEST(JobScreen, SurvivesAnswersWithNothingInThem) {
-  EXPECT_FALSE(job_screen({}, Terminal(), at, false).empty());
-  JobView odd;
-  odd.detail = {{"job", 7}, {"allocations", "x"}};
-  odd.steps = {{"ranks", Json::array({Json(), Json::array(), {{"marks", Json::array({1, 2})}}})}};
+  EXPECT_FALSE(job_screen(Json::object(), Terminal(), at, false).empty());
+  Json odd;
+  odd["detail"] = {{"job", 7}, {"allocations", "x"}};
+  odd["steps"] = {
+      {"ranks", Json::array({Json(), Json::array(), {{"marks", Json::array({1, 2})}}})}};
   EXPECT_FALSE(job_screen(odd, Terminal(), at, false).empty());
 }
 
