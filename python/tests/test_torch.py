@@ -5,7 +5,6 @@ phases against marks by hand."""
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from .conftest import PYTHON_DIR, Program, clean_environment
+from .conftest import Program, clean_environment
 from .test_inject import INJECT
 
 pytest.importorskip("torch")

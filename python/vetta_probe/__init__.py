@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any, Iterable, Iterator, List, Optional, Type, TypeVar, Union
+from typing import Any, Iterator, List, Optional, Type, TypeVar, Union
 
 from ._recorder import recorder as _recorder
 from ._ring import BETWEEN_STEPS, MISSING, PHASES, SOURCE_HAND

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VETTA_BUILD", ROOT / "build/dev"))
 AGENT = BUILD / "bin/vetta-agent"
 
+sys.path[:0] = [str(ROOT / "tools" / "lib")]
 
-def wait_for(what: str, check: Callable[[], Any], timeout: float = 20) -> Any:
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        value = check()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {timeout:g} s")
+from waiting import wait_until  # noqa: E402
 
 
 def start_ticks(pid: int) -> int:
@@ -57,7 +51,7 @@ class Node:
         with open(self.log, "ab") as out:
             self.agent = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         probe = self.dir / "probe.sock"
-        wait_for("the agent listens", lambda: f"node={self.name}" in self.log.read_text() and probe)
+        wait_until("the agent", lambda: f"node={self.name}" in self.log.read_text() and probe)
 
     def kill_agent(self, how: int = signal.SIGKILL) -> int:
         assert self.agent is not None
@@ -100,7 +94,7 @@ class Node:
                     return rank
             return None
 
-        found: dict[str, Any] = wait_for(f"a rank with {want}", find)
+        found: dict[str, Any] = wait_until(f"a rank with {want}", find)
         return found
 
     def close(self) -> None:

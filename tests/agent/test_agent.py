@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import AGENT, Node, wait_for
+from conftest import AGENT, Node
 from fake_vettad import FakeVettad
+from waiting import wait_until
 
 TRAINER = str(Path(__file__).with_name("trainer.py"))
 EXCEPTION, GAP = 4, 8
@@ -47,7 +48,7 @@ def written(node: Node) -> list[int]:
 
 
 def check_complete(node: Node, vettad: FakeVettad, rank_id: int, steps: int) -> None:
-    wait_for("the rank's end", lambda: rank_id in vettad.ends)
+    wait_until("the rank's end", lambda: rank_id in vettad.ends)
     got = sequences(vettad, rank_id)
     marks = [vettad.marks[rank_id][each]["step"] for each in got]
     assert marks == list(range(steps))
@@ -71,7 +72,7 @@ def test_marks_arrive_with_rank_end_and_samples(node: Node) -> None:
     assert vettad.node_samples[-1]["memory_total_bytes"] > 0
     assert vettad.hellos[0]["node"] == node.name and vettad.hellos[0]["cluster"] == "test"
     ring = node.dir / "rings" / f"{rank['rank_id']:016x}.ring"
-    wait_for("the ring is removed", lambda: not ring.exists(), 30)
+    wait_until("the ring is removed", lambda: not ring.exists(), 30)
 
 
 def test_kill_9_of_agent_and_vettad_loses_and_doubles_nothing(node: Node) -> None:
@@ -80,7 +81,7 @@ def test_kill_9_of_agent_and_vettad_loses_and_doubles_nothing(node: Node) -> Non
     rank_id = node.rank(task=0, is_probed=1)["rank_id"]
     for _ in range(2):
         before = len(sequences(node.vettad, rank_id))
-        wait_for("more marks", lambda: len(sequences(node.vettad, rank_id)) > before)  # noqa: B023
+        wait_until("more", lambda: len(sequences(node.vettad, rank_id)) > before)  # noqa: B023
         node.kill_agent()
         time.sleep(0.5)
         node.start_agent()
@@ -116,11 +117,11 @@ def test_acknowledged_late_or_unplaced_marks_stay_in_the_ring(node: Node) -> Non
     node.vettad.marks.clear()
     before = len(node.vettad.batches)
     finish(node, 0, process)
-    wait_for("it is offered again", lambda: sum(
+    wait_until("it is offered again", lambda: sum(
         1 for batch in node.vettad.batches[before:] for end in batch["ends"]) >= 2)  # fmt: skip
     assert rank_id not in node.vettad.ends
     node.vettad.unplaced.clear()
-    wait_for("the end", lambda: rank_id in node.vettad.ends)
+    wait_until("the end", lambda: rank_id in node.vettad.ends)
     steps = [node.vettad.marks[rank_id][each]["step"] for each in sequences(node.vettad, rank_id)]
     assert steps[-1] == written(node)[0] - 1
     assert steps == list(range(steps[0], steps[-1] + 1))
@@ -131,7 +132,7 @@ def test_an_exception_and_a_signal_are_told(node: Node) -> None:
     process = trainer(node, 0, 1, "raise")
     rank_id = node.rank(task=0, is_probed=1)["rank_id"]
     finish(node, 0, process)
-    wait_for("the end", lambda: rank_id in node.vettad.ends)
+    wait_until("the end", lambda: rank_id in node.vettad.ends)
     assert node.vettad.ends[rank_id]["exit_code"] == 1
     events = list(node.vettad.events.values())
     assert [event["kind"] for event in events] == [EXCEPTION]
@@ -141,7 +142,7 @@ def test_an_exception_and_a_signal_are_told(node: Node) -> None:
     rank_id = node.rank(task=1, is_probed=1)["rank_id"]
     process.kill()
     finish(node, 1, process)
-    wait_for("the end", lambda: rank_id in node.vettad.ends)
+    wait_until("the end", lambda: rank_id in node.vettad.ends)
     assert node.vettad.ends[rank_id]["exit_signal"] == signal.SIGKILL
 
 
@@ -165,7 +166,7 @@ def test_ranks_below_one_task_are_found_as_torchrun_sets_them(node: Node) -> Non
     finish(node, 0, process)
     steps = written(node)
     for each in ranks:
-        wait_for("the rank's end", lambda: each["rank_id"] in node.vettad.ends)
+        wait_until("the rank's end", lambda: each["rank_id"] in node.vettad.ends)
         assert len(sequences(node.vettad, each["rank_id"])) in steps
     assert node.vettad.ends[launcher["rank_id"]]["exit_code"] == 0
 
@@ -187,7 +188,7 @@ def test_a_task_that_nobody_registered_is_found(node: Node) -> None:
     node.run(["sleep", "30"], SLURMD_NODENAME=node.name, **env)  # says so, but nobody is above it
     node.run([sys.executable, "-c", STEPD])
     log = node.folder / "task.log"
-    wait_for("the tasks", lambda: len(log.read_text().split()) == 2)
+    wait_until("the tasks", lambda: len(log.read_text().split()) == 2)
     foreign, own = map(int, log.read_text().split())
     try:
         node.start_agent()
@@ -196,7 +197,7 @@ def test_a_task_that_nobody_registered_is_found(node: Node) -> None:
         assert rank["devices"] == "0,3" and rank["source"] == 3 and rank["world_size"] == 8
         assert [each["pid"] for each in node.vettad.ranks.values()] == [own]
         os.kill(own, signal.SIGTERM)
-        wait_for("its end", lambda: rank["rank_id"] in node.vettad.ends)
+        wait_until("its end", lambda: rank["rank_id"] in node.vettad.ends)
     finally:
         os.kill(foreign, signal.SIGKILL)
 
@@ -216,14 +217,14 @@ def test_a_ring_that_its_owner_makes_larger_is_cut_and_told(node: Node) -> None:
     ring = node.dir / "rings" / f"{rank_id:016x}.ring"
     made = ring.stat().st_size
     os.truncate(ring, 1 << 30)
-    wait_for("it is cut", lambda: ring.stat().st_size == made)
-    event = wait_for("it is told", lambda: list(node.vettad.events.values()))[0]
+    wait_until("it is cut", lambda: ring.stat().st_size == made)
+    event = wait_until("it is told", lambda: list(node.vettad.events.values()))[0]
     assert event["kind"] == GAP and event["rank_id"] == rank_id
     assert event["message"].startswith(
         "no more marks of this rank are read: a ring of 1052672 bytes"
     )
     finish(node, 0, process)
-    wait_for("the rank's end", lambda: rank_id in node.vettad.ends)
+    wait_until("the rank's end", lambda: rank_id in node.vettad.ends)
 
 
 def test_a_full_spool_drops_the_oldest_and_counts(node: Node) -> None:
@@ -231,8 +232,8 @@ def test_a_full_spool_drops_the_oldest_and_counts(node: Node) -> None:
     node.start_agent("--spool-max", "1K")
     time.sleep(7)
     node.vettad.start()
-    wait_for("samples", lambda: node.vettad.node_samples)
-    wait_for("the count", lambda: node.vettad.dropped > 0)
+    wait_until("samples", lambda: node.vettad.node_samples)
+    wait_until("the count", lambda: node.vettad.dropped > 0)
     assert "spool_full" in node.log.read_text()
 
 
@@ -259,7 +260,7 @@ def test_marks_carry_vettads_clock(node: Node) -> None:
     process = trainer(node, 0, 1)
     rank_id = node.rank(task=0, is_probed=1)["rank_id"]
     finish(node, 0, process)
-    wait_for("the end", lambda: rank_id in node.vettad.ends)
+    wait_until("the end", lambda: rank_id in node.vettad.ends)
     first = node.vettad.marks[rank_id][1]["start"] / 1e9
     assert abs(first - 3600 - time.time()) < 30
 
@@ -282,7 +283,7 @@ def test_two_vettads_both_get_everything_also_the_one_that_was_away(node: Node) 
 def test_a_wrong_token_is_said(node: Node) -> None:
     node.vettad.token = "another"
     node.start_agent()
-    wait_for("the refusal", lambda: "it refuses our token" in node.log.read_text())
+    wait_until("the refusal", lambda: "it refuses our token" in node.log.read_text())
     assert node.agent is not None and node.agent.poll() is None
 
 

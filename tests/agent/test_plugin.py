@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, Node, wait_for
+from conftest import BUILD, Node
+from waiting import wait_until
 
 PLUGIN = BUILD / "lib/spank_vetta.so"
 
@@ -63,7 +64,7 @@ def test_the_agent_hears_of_start_and_end(node: Node, driver: Path) -> None:
     rank = node.rank(job_id=4711)
     assert (rank["step_id"], rank["slurm_restart"], rank["task"]) == ("3", 2, 0)
     assert rank["world_size"] == 64 and rank["devices"] == "0,2"
-    wait_for("the end", lambda: node.vettad.ends)
+    wait_until("the end", lambda: node.vettad.ends)
     assert node.vettad.ends[rank["rank_id"]]["exit_code"] == 1
 
 

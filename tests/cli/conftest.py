@@ -4,6 +4,9 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "lib"), str(ROOT / "tools" / "lib")]
 
-from toy_vettad import fresh, vettad  # noqa: E402, F401
+from toy_vettad import fresh, vettad  # noqa: E402
+
+__all__ = ["fresh", "vettad"]

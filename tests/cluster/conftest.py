@@ -7,29 +7,20 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools" / "lib")]
 DEVCLUSTER = ROOT / "tools" / "devcluster"
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
-
-def wait_until(what: str, question: Callable[[], Any], timeout: float = 30) -> Any:
-    """Asks until the answer is true and gives it back; tests never sleep in the hope of enough."""
-    deadline = time.monotonic() + timeout
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            pytest.fail(f"{what}: not so after {timeout:.0f} s")
-        time.sleep(0.1)
+from waiting import wait_until  # noqa: E402
 
 
 def devcluster(*args: str, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:

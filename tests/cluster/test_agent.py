@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Cluster, wait_until
+from conftest import ROOT, Cluster
+from waiting import wait_until
 
 sys.path.insert(0, str(ROOT / "tests" / "agent"))
 from fake_vettad import FakeVettad  # noqa: E402

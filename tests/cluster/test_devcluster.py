@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Cluster, devcluster, wait_until
+from conftest import Cluster, devcluster
+from waiting import wait_until
 
 HELLO = r"""
 #include <mpi.h>

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import DEVCLUSTER, Cluster, devcluster, short_dir, wait_until
+from conftest import DEVCLUSTER, Cluster, devcluster, short_dir
+from waiting import wait_until
 
 if os.geteuid() != 0:
     pytest.skip("a dev cluster needs root", allow_module_level=True)

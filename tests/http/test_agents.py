@@ -8,8 +8,9 @@ import time
 
 import fake_agent
 import pytest
-from daemon import Vettad, running_job, simple_cluster, wait_until
+from daemon import Vettad, running_job, simple_cluster
 from told import tell_rank
+from waiting import wait_until
 
 
 @pytest.fixture

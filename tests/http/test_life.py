@@ -9,7 +9,8 @@ import subprocess
 import time
 
 import pytest
-from daemon import BUILD, Vettad, running_job, simple_cluster, wait_until
+from daemon import BUILD, Vettad, running_job, simple_cluster
+from waiting import wait_until
 
 
 def run(vettad: Vettad, *words: str) -> subprocess.CompletedProcess[str]:

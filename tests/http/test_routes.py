@@ -9,7 +9,8 @@ import time
 from typing import Any
 
 import pytest
-from daemon import Vettad, wait_until
+from daemon import Vettad
+from waiting import wait_until
 
 JOB_ROUTES = ["", "/ranks", "/steps", "/samples", "/diagnosis", "/why"]
 

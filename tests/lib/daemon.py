@@ -6,41 +6,18 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 import fake_slurm
+from waiting import UnixConnection, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("VETTA_BUILD", ROOT / "build" / "release"))
-
-
-def wait_until(what: str, question: Callable[[], Any], timeout: float = 20) -> Any:
-    """Asks until the answer is true and gives it back."""
-    deadline = time.monotonic() + timeout
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not so after {timeout:.0f} s")
-        time.sleep(0.02)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=20)
-        self.path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
-        self.sock.connect(self.path)
 
 
 class Answer:
@@ -154,7 +131,7 @@ class Vettad:
         connection = (
             http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
             if tcp
-            else _UnixConnection(str(self.socket))
+            else UnixConnection(str(self.socket), 20)
         )
         try:
             connection.request(method, target, body=body, headers=dict(headers or {}))

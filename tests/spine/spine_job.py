@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from vetta_stack import ROOT, Stack, StackError, wait_for
+from vetta_stack import ROOT, Stack, StackError
+from waiting import wait_until
 
 FAULTY = ROOT / "tests" / "spine" / "faulty.py"
 
@@ -44,7 +45,7 @@ class Job:
             path = self.out / f"{rank}.json"
             return path.exists() and int(self.rank(rank)["step"]) >= step
 
-        wait_for(f"rank {rank} of job {self.id} at step {step}", reached, 60)
+        wait_until(f"rank {rank} of job {self.id} at step {step}", reached, 60)
 
     def ended(self, seconds: float = 60) -> str:
         self.state = self.stack.wait_job(self.id, seconds=seconds)
@@ -73,7 +74,7 @@ class Job:
             return bool(last["answer"] == until and is_over and is_kind and is_said)
 
         try:
-            wait_for(f"vetta why {self.id}", answered, seconds)
+            wait_until(f"vetta why {self.id}", answered, seconds)
         except StackError:
             path = self.out / "log"
             log = path.read_text(errors="replace")[-1500:] if path.exists() else ""

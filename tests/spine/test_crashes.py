@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from spine_job import Job
-from vetta_stack import Stack, StackError, wait_for
+from vetta_stack import Stack, StackError
+from waiting import wait_until
 
 RANKS = 8
 
@@ -33,8 +34,8 @@ def assert_complete(stack: Stack, job: str, steps: int) -> None:
             return False
 
     try:
-        wait_for(f"all marks of job {job}", complete, 60)
-    except StackError:
+        wait_until(f"all marks of job {job}", complete, 60)
+    except TimeoutError:
         found = marked(stack, job)
         lost = {r: sorted(set(range(steps)) - set(found.get(r, {})))[:5] for r in range(RANKS)}
         doubled = {r: [s for s, n in found.get(r, {}).items() if n > 1][:5] for r in range(RANKS)}
@@ -52,7 +53,7 @@ def assert_recorded_end(stack: Stack, job: str, state: str) -> None:
         found = stack.vetta_json("job", "show", job)["job"]
         return bool(found["state"] == state and found["end"])
 
-    wait_for(f"job {job} is {state} on record", recorded, 40)
+    wait_until(f"job {job} is {state} on record", recorded, 40)
 
 
 def test_vettad(stack: Stack) -> None:
@@ -95,7 +96,7 @@ def test_rank(stack: Stack) -> None:
     job.ended()
     # The rank wrote its own step number after the mark was acknowledged: none of those may be lost.
     last = int(job.rank(5)["step"])
-    wait_for(
+    wait_until(
         "the marks of the killed rank",
         lambda: set(range(last + 1)) <= set(marked(stack, job.id).get(5, {})),
         30,
@@ -109,16 +110,16 @@ def test_slurmctld(stack: Stack) -> None:
     # Slurm saves its jobs every few seconds: one that it has not saved, it forgets in a crash.
     start = job.start()
     saved = Path(stack.dir) / "slurm" / "state" / "job_state"
-    wait_for("slurmctld has saved the job", lambda: saved.stat().st_mtime > start + 1, 60)
+    wait_until("slurmctld has saved the job", lambda: saved.stat().st_mtime > start + 1, 60)
     stack.kill_daemon("slurmctld")
     try:
-        wait_for("vettad misses slurmctld", lambda: knowledge(stack) == "could_not_ask", 60)
+        wait_until("vettad misses slurmctld", lambda: knowledge(stack) == "could_not_ask", 60)
         assert stack.vetta_json("job", "show", job.id)["job"]["state"] == "RUNNING"
         at = int(job.rank(0)["step"])
         job.steps_reach(at + 20)  # the job goes on
     finally:
         stack.start_daemon("slurmctld")
-    wait_for("slurmctld answers again", lambda: knowledge(stack) == "known", 60)
+    wait_until("slurmctld answers again", lambda: knowledge(stack) == "known", 60)
     assert job.ended(180) == "COMPLETED"
     assert_complete(stack, job.id, 600)
     assert_recorded_end(stack, job.id, "COMPLETED")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vetta_stack import ROOT, Stack, StackError, wait_for
+from vetta_stack import ROOT, Stack, StackError
+from waiting import wait_until
 
 EXAMPLE = ROOT / "examples" / "train_ddp"
 RANKS = 8
@@ -76,13 +77,13 @@ class Training:
                     return int(rank["pid"])
             return 0
 
-        found = wait_for(f"the pid of rank {self.slow_rank}", pid, 90)
+        found = wait_until(f"the pid of rank {self.slow_rank}", pid, 90)
         path = Path(f"{self.truth}.{self.slow_rank}.csv")
 
         def reached() -> bool:
             return path.exists() and len(path.read_text().splitlines()) > QUOTA_FROM
 
-        wait_for(f"step {QUOTA_FROM} of rank {self.slow_rank}", reached, 90)
+        wait_until(f"step {QUOTA_FROM} of rank {self.slow_rank}", reached, 90)
         return subprocess.Popen(
             ["/usr/bin/python3", str(EXAMPLE / "slow_cgroup.py"), str(found), "--percent", "10"]
         )
@@ -95,7 +96,7 @@ class Training:
             counts = [len(entry["marks"]) for entry in table["ranks"]]
             return len(counts) == RANKS and min(counts) >= self.steps - (2 if self.injected else 0)
 
-        wait_for(f"all marks of job {self.job}", complete, 40)
+        wait_until(f"all marks of job {self.job}", complete, 40)
         found: dict[str, Any] = self.stack.vetta_json("diagnose", "job", self.job)["diagnosis"]
         return found
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from devcluster.layout import DevclusterError, claim
-from vetta_stack import ENDED, ROOT, Stack, StackError, wait_for
+from vetta_stack import ENDED, ROOT, Stack, StackError
+from waiting import wait_until
 
 EXAMPLE = ROOT / "examples" / "train_ddp"
 FOLDER = Path("/tmp/vetta-quickstart")
@@ -150,7 +151,7 @@ class Quickstart:
             ended = self.stack.vetta_json("job", "show", job)["job"]["state"] in ENDED
             return why if ended and diagnosis.get("steps", 0) >= STEPS // 2 else None
 
-        why = wait_for(f"vettad knows that job {job} ended, and its steps", answer, 60)
+        why = wait_until(f"vettad knows that job {job} ended, and its steps", answer, 60)
         found = why["diagnosis"]
         return (
             {"answer": why["answer"], "headline": why["headline"]}

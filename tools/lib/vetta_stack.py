@@ -7,19 +7,18 @@ Everything lies under one folder; a record of the processes started lets a later
 and nothing else.
 """
 
-import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from devcluster.process import Process, alive, boot_id, end, find
+from waiting import UnixConnection, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVCLUSTER = ROOT / "tools" / "devcluster"
@@ -28,31 +27,6 @@ ENDED = "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL OUT_OF_MEMORY PREEMPTED DE
 
 class StackError(Exception):
     """Something could not be started; the sentence names the log to read."""
-
-
-def wait_for(what: str, question: Callable[[], Any], seconds: float = 30) -> Any:
-    """Asks until the answer is true and gives it back."""
-    deadline = time.monotonic() + seconds
-    while True:
-        answer = question()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            raise StackError(f"{what}: not so after {seconds:.0f} s")
-        time.sleep(0.1)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket, which the standard library has all parts of."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=30)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(30)
-        self.sock.connect(self._path)
 
 
 class Stack:
@@ -88,7 +62,7 @@ class Stack:
             if with_agents:
                 for node in self.nodes:
                     self.start_agent(node)
-                wait_for("every agent is connected", self._agents_connected, 20)
+                wait_until("every agent is connected", self._agents_connected, 20)
         except BaseException:
             self.down()
             raise
@@ -142,7 +116,7 @@ class Stack:
         argv += ["--listen", f"unix:{self.socket}", "--listen", "127.0.0.1:0"]
         argv += ["--port-file", self.port_file, "--token-file", self.token]
         self._start("vettad", argv)
-        wait_for("vettad listens", self.port_file.exists, 15)
+        wait_until("vettad listens", self.port_file.exists, 15)
 
     def start_agent(self, node: str) -> None:
         argv = [self.bin / "vetta-agent", "--node", node, "--cluster", self.info["cluster"]]
@@ -262,7 +236,7 @@ class Stack:
 
     def api(self, path: str) -> Any:
         """GET from vettad's API over its unix socket; an error's text becomes a StackError."""
-        connection = _UnixConnection(str(self.socket))
+        connection = UnixConnection(str(self.socket))
         try:
             connection.request("GET", path)
             reply = connection.getresponse()
@@ -295,7 +269,7 @@ class Stack:
             state = self.job_state(job)
             return state if state in states else ""
 
-        return str(wait_for(f"job {job} in {'/'.join(states)}", reached, seconds))
+        return str(wait_until(f"job {job} in {'/'.join(states)}", reached, seconds))
 
     def _agents_connected(self) -> bool:
         done = self.vetta("cluster", "show", "--json", check=False)

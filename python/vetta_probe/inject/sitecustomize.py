@@ -71,12 +71,11 @@ class _Finder:
 def _hook(torch: object) -> None:
     try:
         try:
-            import vetta_probe  # noqa: F401  an installed one stands first
+            from vetta_probe import _torch_hooks  # an installed one stands first
         except ImportError:
             inject = os.path.dirname(os.path.abspath(__file__))
             sys.path.append(os.path.dirname(os.path.dirname(inject)))
-        from vetta_probe import _torch_hooks
-
+            from vetta_probe import _torch_hooks
         _torch_hooks.start(torch)
     except Exception:
         pass  # the program must not notice
