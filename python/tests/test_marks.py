@@ -114,6 +114,35 @@ def test_wrapped_loader_times_the_data_of_the_step_that_follows(program: Program
     assert last.phases["data"] is None  # the loader's end is nobody's data
 
 
+def test_a_loaders_start_before_the_step_is_data_and_no_phases_loss(program: Program) -> None:
+    program.run(
+        """
+        import time
+        import vetta_probe as probe
+        class Loader:
+            def __iter__(self):
+                time.sleep(0.05)
+                return iter([1, 2, 3])
+        it = iter(probe.wrap(Loader()))
+        with probe.step(0) as s:
+            with s.phase("forward"):
+                next(it)
+        with probe.step(1) as s:
+            with s.phase("forward"):
+                it = iter(probe.wrap(Loader()))
+        next(it)
+        with probe.step(2):
+            pass
+        """
+    )
+    before, within, after = program.ring().steps
+    assert before.phases["data"] is not None and before.phases["data"] >= 50e6
+    assert before.phases["forward"] is not None
+    assert within.phases["data"] is not None and within.phases["data"] >= 50e6
+    assert within.phases["forward"] is not None and within.phases["forward"] < 50e6
+    assert after.phases["data"] is not None and after.phases["data"] < 50e6
+
+
 def test_data_fetched_within_a_step_is_taken_out_of_the_phase_around_it(program: Program) -> None:
     program.run(
         """

@@ -272,7 +272,9 @@ class _Wrapped:
             iterator = iter(self._vetta_loader)
         finally:
             _show_back()
-        return _TimedIterator(iterator, _monotonic_ns() - start)
+        now = _monotonic_ns()
+        _data_before_step(start, now)
+        return _TimedIterator(iterator, 0 if _is_in_step() else now - start)
 
     def __next__(self) -> Any:
         start = _monotonic_ns()
@@ -303,15 +305,16 @@ class _Wrapped:
 class _TimedIterator:
     def __init__(self, iterator: Iterator[Any], start_up: int) -> None:
         self._iterator = iterator
-        self._start_up = (
-            start_up  # ns of iter(): starting a loader's workers is a wait for data, too
-        )
+        # ns of iter() before a step: starting a loader's workers is a wait for data, too.
+        self._start_up = start_up
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
-        start = _monotonic_ns() - self._start_up
+        start = _monotonic_ns()
+        if not _is_in_step():  # else the step has taken the start-up already
+            start -= self._start_up
         self._start_up = 0
         _show_data()
         try:
@@ -323,6 +326,10 @@ class _TimedIterator:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_iterator"], name)
+
+
+def _is_in_step() -> bool:
+    return _recorder.local.step is not None
 
 
 def _show_data() -> None:
