@@ -49,7 +49,7 @@ Event event_of(const RankEnd& end, EventKind kind) {
   event.rank_id = end.rank_id;
   event.exit_code = end.exit_code;
   event.exit_signal = end.exit_signal;
-  event.source = "slurm";
+  event.source = end.rank_id != 0 ? "agent" : "slurm";
   return event;
 }
 

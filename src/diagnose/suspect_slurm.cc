@@ -16,8 +16,10 @@ using model::Event;
 using model::EventKind;
 using model::JobState;
 
-// Where a node went: the words behind the last arrow of "IDLE -> DOWN" or "from IDLE to DOWN".
+// Where a node went: the words behind the last arrow of "IDLE -> DOWN" or "from IDLE to DOWN",
+// without the reason, which is prose: "usable → DOWN: unable to kill a process".
 std::string_view target_state(std::string_view message) {
+  message = message.substr(0, message.find(": "));
   for (const std::string_view arrow : {" to ", "->", "→"}) {
     if (const std::size_t at = message.rfind(arrow); at != std::string_view::npos)
       return message.substr(at + arrow.size());
@@ -35,9 +37,25 @@ bool is_node_loss(const Event& event) {
   return false;
 }
 
+// A node that came back while the job went on, or that went down after a good end, explains only
+// what nothing else does.
+Weight weight_of_loss(const WhyInput& input, const Event& loss) {
+  const model::Attempt& attempt = input.attempt;
+  if (attempt.state == JobState::node_fail) return Weight::strong;
+  if (attempt.state == JobState::completed && attempt.end && loss.time > *attempt.end)
+    return Weight::consequence;
+  const bool came_back =
+      std::any_of(input.events.begin(), input.events.end(), [&](const Event& event) {
+        return event.kind == EventKind::node_state && event.node == loss.node &&
+               event.time > loss.time && !is_node_loss(event) &&
+               (!attempt.end || event.time <= *attempt.end);
+      });
+  return came_back ? Weight::consequence : Weight::strong;
+}
+
 Suspect from_node(const WhyInput& input, Event event) {
   Suspect suspect;
-  suspect.weight = Weight::strong;
+  suspect.weight = weight_of_loss(input, event);
   suspect.answer = Answer::machine;
   suspect.headline =
       fmt::format("node {} failed", event.node.empty() ? input.attempt.nodes : event.node);

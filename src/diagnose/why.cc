@@ -230,7 +230,8 @@ Why cannot_tell(const WhyInput& input, std::string headline) {
 }
 
 // Failures from which the ranks were started again (torchrun, a launcher with spares) are losses,
-// not the answer.
+// not the answer. Slurm cuts its times to seconds: what it dates into the second in which they were
+// started may have come after that.
 void drop_recovered(const WhyInput& input, std::vector<Suspect>& suspects) {
   std::uint32_t newest = 0;
   for (const model::Rank& rank : input.ranks) newest = std::max(newest, rank.incarnation);
@@ -239,7 +240,11 @@ void drop_recovered(const WhyInput& input, std::vector<Suspect>& suspects) {
   for (const model::Rank& rank : input.ranks) {
     if (rank.incarnation == newest && (!began || rank.start < *began)) began = rank.start;
   }
-  std::erase_if(suspects, [&](const Suspect& suspect) { return suspect.event.time < *began; });
+  const Time second = std::chrono::floor<std::chrono::seconds>(*began);
+  std::erase_if(suspects, [&](const Suspect& suspect) {
+    return suspect.event.source == "slurm" ? suspect.event.time < second
+                                           : suspect.event.time < *began;
+  });
 }
 
 Why decide_by(const WhyInput& input, const std::vector<Suspect>& suspects) {

@@ -220,6 +220,50 @@ TEST(Why, a_node_that_comes_back_did_not_fail) {
   EXPECT_EQ(job.why().answer, Answer::fine);
 }
 
+TEST(Why, a_node_that_came_back_while_the_job_ran_is_not_blamed) {
+  Job running(JobState::running);
+  running.node_event(EventKind::node_state, 100s, "n002", "usable → NOT_RESPONDING");
+  running.node_event(EventKind::node_state, 130s, "n002", "NOT_RESPONDING → usable");
+  EXPECT_EQ(running.why().answer, Answer::fine);
+  Job failed;
+  failed.input.events = running.input.events;
+  failed.event(EventKind::exception, 599s, 3, "ValueError: shapes differ");
+  EXPECT_EQ(failed.why().answer, Answer::code);
+}
+
+TEST(Why, a_node_that_goes_down_after_a_good_end_is_not_blamed) {
+  Job job(JobState::completed);
+  job.node_event(EventKind::node_state, 630s, "n002", "usable → POWERED_DOWN");
+  EXPECT_EQ(job.why().answer, Answer::fine);
+}
+
+TEST(Why, the_reason_of_a_node_is_prose_not_its_state) {
+  Job down(JobState::node_fail);
+  down.node_event(EventKind::node_state, 600s, "n002",
+                  "usable → DOWN: unable to kill a process that is to end");
+  EXPECT_EQ(down.why().answer, Answer::machine);
+  EXPECT_EQ(down.why().first->node, "n002");
+  Job drained(JobState::running);
+  drained.node_event(EventKind::node_state, 100s, "n003", "usable → DRAIN: GPU FAILED, XID 79");
+  EXPECT_EQ(drained.why().answer, Answer::fine);
+}
+
+TEST(Why, what_slurm_dates_into_the_second_of_the_start_was_not_recovered_from) {
+  Job job(JobState::cancelled, 10s);
+  job.input.attempt.state_text = "CANCELLED by 1000";
+  for (model::Rank& rank : job.input.ranks) {
+    rank.incarnation = 1;
+    rank.start = start + 10s + 620ms;
+    Job::end(rank, 11s, 0, 15);
+  }
+  model::Rank script;
+  script.rank_id = 99;
+  script.node = "n001";
+  script.start = start;
+  job.input.ranks.push_back(script);
+  EXPECT_EQ(job.why().answer, Answer::cancelled);
+}
+
 TEST(Why, requeued_after_a_node_failure) {
   Job job(JobState::running);
   model::Attempt earlier = job.input.attempt;
