@@ -32,13 +32,9 @@ vetta_header_only(vetta_asio)
 target_link_libraries(vetta_asio INTERFACE Threads::Threads)
 
 if(NOT VETTA_NODE_SET_ONLY)
-  find_package(simdjson REQUIRED)
-  find_package(OpenSSL REQUIRED)
   find_package(CURL REQUIRED)
   find_package(SQLite3 REQUIRED)
   find_package(CLI11 REQUIRED)
-  find_package(PkgConfig REQUIRED)
-  pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 endif()
 
 if(VETTA_TESTS)
