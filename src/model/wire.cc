@@ -331,17 +331,18 @@ Result<Frame> decode(std::string_view body) {
 
 Result<std::optional<Frame>> FrameReader::next() {
   const std::string_view rest = std::string_view(buffer_).substr(begin_);
+  const auto wait = [this] {
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    return std::optional<Frame>();
+  };
   std::uint32_t size = 0;
-  if (rest.size() < sizeof size) return std::optional<Frame>();
+  if (rest.size() < sizeof size) return wait();
   std::memcpy(&size, rest.data(), sizeof size);
   if (size > frame_bytes_max)
     return fail(Code::invalid,
                 fmt::format("a frame of {} bytes is over the limit of {}", size, frame_bytes_max));
-  if (rest.size() < sizeof size + size) {
-    buffer_.erase(0, begin_);
-    begin_ = 0;
-    return std::optional<Frame>();
-  }
+  if (rest.size() < sizeof size + size) return wait();
   begin_ += sizeof size + size;
   return std::optional(VETTA_TRY(decode(rest.substr(sizeof size, size))));
 }

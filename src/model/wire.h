@@ -121,6 +121,9 @@ class FrameReader {
   /// The next frame, or nothing if it is not complete yet.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
+  /// Bytes kept: after next() has given nothing, those of one incomplete frame.
+  [[nodiscard]] std::size_t held_bytes() const { return buffer_.size(); }
+
  private:
   std::string buffer_;
   std::size_t begin_ = 0;

@@ -89,6 +89,17 @@ TEST(Wire, WaitsForWholeFrames) {
   EXPECT_TRUE(reader.next().value().has_value());
 }
 
+TEST(Wire, FramesThatComeWholeLeaveNothingBehind) {
+  const std::string bytes = encode(Frame(Ping()));
+  FrameReader reader;
+  for (int i = 0; i < 10'000; ++i) {
+    reader.append(bytes);
+    ASSERT_TRUE(reader.next().value().has_value());
+    ASSERT_FALSE(reader.next().value().has_value());
+    ASSERT_EQ(reader.held_bytes(), 0U);
+  }
+}
+
 TEST(Wire, RefusesEveryTruncation) {
   const std::string body = encode(Frame(sample_batch())).substr(4);
   for (std::size_t size = 0; size < body.size(); ++size)
