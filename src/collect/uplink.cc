@@ -180,6 +180,8 @@ void Uplink::send(const model::Frame& frame) {
 
 void Uplink::send_bytes(std::string_view frame) {
   if (state_ != State::open) return;
+  out_.erase(0, out_begin_);  // it may never be empty while much waits
+  out_begin_ = 0;
   out_ += frame;
   write_some();
 }
