@@ -127,6 +127,7 @@ void Delivery::disconnected() {
   for (auto& [id, cursor] : cursors_) {
     cursor.marks_sent = cursor.marks_acknowledged;
     cursor.notes_sent = cursor.notes_acknowledged;
+    cursor.overwritten = cursor.overwritten_acknowledged;
     cursor.is_end_sent = cursor.is_end_acknowledged;
     cursor.place_sent = cursor.place_acknowledged;
     cursor.revision_sent = 0;
@@ -260,13 +261,12 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monoto
   }
   const auto content = rings_.read(id, cursor.marks_sent, slots, state.is_ended());
   if (!content) return true;  // spoilt by its owner: nothing more comes from it
-  const std::uint64_t lost = content->overwritten + content->damaged;
-  cursor.overwritten += lost;
   if (content->has_more) has_backlog_ = true;
   if (content->next != cursor.marks_sent) {
     slots_left_ -= std::min(slots_left_, content->steps.size() + content->notes.size() * 8);
     model::RankMarks marks;
     marks.rank_id = id;
+    cursor.overwritten += content->overwritten + content->damaged;
     for (const sys::RingStep& step : content->steps) {
       if (auto mark = mark_of(step))
         marks.marks.push_back(*mark);
@@ -281,6 +281,7 @@ bool Delivery::add_marks(const RankState& state, Cursor& cursor, Duration monoto
     batch.marks.push_back(std::move(marks));
     cursor.marks_sent = part.marks_to = content->next;
     part.notes_to = cursor.notes_sent;
+    part.overwritten_to = cursor.overwritten;
   }
   if (!content->has_more) add_place(state, cursor, *content, monotonic, batch, part);
   return !content->has_more;
@@ -324,6 +325,8 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
     cursor.times_unplaced = 0;
     cursor.marks_acknowledged = std::max(cursor.marks_acknowledged, part.marks_to);
     cursor.notes_acknowledged = std::max(cursor.notes_acknowledged, part.notes_to);
+    cursor.overwritten_acknowledged =
+        std::max(cursor.overwritten_acknowledged, part.overwritten_to);
     if (part.place) cursor.place_acknowledged = part.place;
     if (part.has_end) {
       cursor.is_end_acknowledged = true;
@@ -336,6 +339,7 @@ void Delivery::settle(const Part& part, bool is_unplaced, Duration monotonic) {
       monotonic + std::chrono::seconds(1U << static_cast<unsigned>(cursor.times_unplaced - 1));
   cursor.marks_sent = cursor.marks_acknowledged;
   cursor.notes_sent = cursor.notes_acknowledged;
+  cursor.overwritten = cursor.overwritten_acknowledged;
   cursor.is_end_sent = cursor.is_end_acknowledged;
   cursor.place_sent = cursor.place_acknowledged;
   cursor.revision_sent = 0;

@@ -82,7 +82,7 @@ class Delivery {
     std::uint64_t revision_done = 0;  ///< of the acknowledged end
     std::uint64_t marks_sent = 0, marks_acknowledged = 0;
     std::uint64_t notes_sent = 0, notes_acknowledged = 0;  ///< with those that are only counted
-    std::uint64_t overwritten = 0;
+    std::uint64_t overwritten = 0, overwritten_acknowledged = 0;
     bool is_end_sent = false, is_end_acknowledged = false;
     int times_unplaced = 0;
     Duration not_before{};
@@ -98,6 +98,7 @@ class Delivery {
     std::uint64_t revision = 0;
     std::uint64_t marks_to = 0;
     std::uint64_t notes_to = 0;
+    std::uint64_t overwritten_to = 0;
     bool has_end = false;
     std::optional<model::RankNow> place{};
   };

@@ -147,6 +147,30 @@ TEST_F(Deliver, WhatABreakTookIsSentAgainAndNothingElse) {
   EXPECT_FALSE(delivery_->next(0s, true));
 }
 
+TEST_F(Deliver, LostMarksCountOnceHoweverOftenTheyAreTold) {
+  const std::uint64_t id = add_rank(false);
+  sys::RingHeader header;
+  header.rank_id = id;
+  header.slots = 8;
+  header.uid = ::geteuid();
+  ASSERT_TRUE(rings_->make(header));
+  write(id, 20);
+  const auto overwritten = [&]() -> std::uint64_t {
+    const auto batch = delivery_->next(0s, true);
+    return batch && batch->marks.size() == 1 ? batch->marks[0].overwritten : 0;
+  };
+  EXPECT_EQ(overwritten(), 12U);
+  delivery_->disconnected();
+  delivery_->connected();
+  EXPECT_EQ(overwritten(), 12U) << "after a break";
+  delivery_->acknowledge({delivery_->last_sequence(), {id}}, 0s);
+  delivery_->connected();
+  EXPECT_EQ(overwritten(), 12U) << "after the rank was not placed";
+  delivery_->acknowledge({delivery_->last_sequence(), {}}, 0s);
+  write(id, 10);
+  EXPECT_EQ(overwritten(), 14U);
+}
+
 TEST_F(Deliver, AnUnplacedRankIsOfferedAgainLater) {
   const std::uint64_t id = add_rank();
   write(id, 200);
