@@ -19,7 +19,12 @@ constexpr int depth_max = 64;
 Discovery::Discovery(const sys::Procfs& proc, RankTable& ranks, std::string node,
                      bool is_shared_host)
     : proc_(proc), ranks_(ranks), node_(std::move(node)), is_shared_host_(is_shared_host) {
-  boot_ = proc_.boot_time().value_or(Time());
+  read_boot_time();
+}
+
+/// The kernel counts it back from its clock: it moves when that is set.
+void Discovery::read_boot_time() {
+  boot_ = proc_.boot_time().value_or(boot_);
 }
 
 Result<ProcessFacts> Discovery::facts(std::int32_t pid) const {
@@ -159,6 +164,7 @@ void Discovery::reassign(std::uint64_t rank_id) {
 
 Result<void> Discovery::scan() {
   ++scan_;
+  read_boot_time();
   const bool is_full = scan_ % full_scan_every == 0;
   for (const std::int32_t pid : VETTA_TRY(proc_.pids())) {
     Process* process = know(pid);

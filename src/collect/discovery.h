@@ -56,6 +56,7 @@ class Discovery {
     std::uint32_t seen = 0;   ///< the scan in which it was last there
   };
 
+  void read_boot_time();
   Process* know(std::int32_t pid);
   void look(std::int32_t pid, Process& process);
   [[nodiscard]] bool is_ours(const SlurmTask& task) const;

@@ -90,6 +90,21 @@ TEST_F(Discover, FindsTasksOfThisNodeByTheirTopmostProcess) {
   EXPECT_EQ(members.begin()->second.size(), 2U);
 }
 
+TEST_F(Discover, AStartFollowsTheClockThatWasSet) {
+  ASSERT_TRUE(discovery_->scan());
+  put("stat", "cpu 1 2 3 4 5 6 7 8 0 0\nbtime 1700009000\n");
+  process(100, 50, 1000, slurm(0));
+  ASSERT_TRUE(discovery_->scan());
+  ASSERT_NE(table_.find_live(100), nullptr);
+  EXPECT_EQ(table_.find_live(100)->rank.start, from_epoch_seconds(1700009010));
+  put("stat", "");
+  process(101, 50, 1000, slurm(1));
+  ASSERT_TRUE(discovery_->scan());
+  ASSERT_NE(table_.find_live(101), nullptr);
+  EXPECT_EQ(table_.find_live(101)->rank.start,
+            from_epoch_seconds(1700009010) + std::chrono::milliseconds(100));
+}
+
 TEST_F(Discover, RanksBelowATaskAndTheirChildren) {
   process(100, 50, 1000, slurm(0));
   process(101, 100, 1000, with_rank(slurm(0), 0, 4));
