@@ -32,8 +32,8 @@ Result<int> Rings::make(const sys::RingHeader& header) {
     VETTA_TRY(it->second.reader.header());
     return it->second.reader.fd();
   }
-  VETTA_TRY(sys::make_ring(path(id), header));
-  auto reader = VETTA_TRY(sys::RingReader::open(path(id)));
+  auto made = VETTA_TRY(sys::make_ring(path(id), header));
+  auto reader = VETTA_TRY(sys::RingReader::take(std::move(made), path(id)));
   return readers_.emplace(id, Open{std::move(reader), 0, header.uid}).first->second.reader.fd();
 }
 

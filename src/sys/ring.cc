@@ -251,21 +251,30 @@ Result<void> allocate(int fd, std::uint64_t bytes, const std::string& path) {
   return {};
 }
 
-Result<void> fill_ring(const std::string& temporary, const std::string& path,
-                       const RingHeader& header) {
+/// Without CAP_DAC_OVERRIDE even root writes to another user's file only as one of its group. That
+/// is ours and never the user's, whose colleagues would get in.
+Result<void> give_ring(int fd, std::uint32_t uid, const std::string& path) {
+  if (uid == ::geteuid()) return {};
+  if (::fchown(fd, static_cast<uid_t>(-1), ::getegid()) != 0 || ::fchmod(fd, 0660) != 0 ||
+      ::fchown(fd, uid, static_cast<gid_t>(-1)) != 0)
+    return fail_errno(fmt::format("give {} to user {}", path, uid), errno);
+  return {};
+}
+
+Result<Fd> fill_ring(const std::string& temporary, const std::string& path,
+                     const RingHeader& header) {
   Fd fd = VETTA_TRY(open_file(temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   VETTA_TRY(allocate(fd.get(), ring_header_bytes + header.slots * ring_slot_bytes, path));
   VETTA_TRY(pwrite_all(fd.get(), encode(header), 0));
-  if (header.uid != ::geteuid() && ::fchown(fd.get(), header.uid, static_cast<gid_t>(-1)) != 0)
-    return fail_errno(fmt::format("give {} to user {}", path, header.uid), errno);
+  VETTA_TRY(give_ring(fd.get(), header.uid, path));
   if (::rename(temporary.c_str(), path.c_str()) != 0)
     return fail_errno(fmt::format("rename {} to {}", temporary, path), errno);
-  return {};
+  return fd;
 }
 
 }  // namespace
 
-Result<void> make_ring(const std::string& path, const RingHeader& header) {
+Result<Fd> make_ring(const std::string& path, const RingHeader& header) {
   if (header.slots == 0 || header.slots > ring_slots_max)
     return fail(Code::invalid, fmt::format("a ring of {} slots (1 to {} are allowed)", header.slots,
                                            ring_slots_max));
@@ -277,7 +286,10 @@ Result<void> make_ring(const std::string& path, const RingHeader& header) {
 }
 
 Result<RingReader> RingReader::open(const std::string& path) {
-  Fd fd = VETTA_TRY(open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK));
+  return take(VETTA_TRY(open_file(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK)), path);
+}
+
+Result<RingReader> RingReader::take(Fd fd, const std::string& path) {
   struct stat info{};
 
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))

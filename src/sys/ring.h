@@ -79,12 +79,15 @@ struct RingContent {
 };
 
 /// Makes the file under a temporary name, its space allocated (a full disk is an error here, not a
-/// SIGBUS in the rank), owned by header.uid where we may give it away, mode 0600, then renames.
-[[nodiscard]] Result<void> make_ring(const std::string& path, const RingHeader& header);
+/// SIGBUS in the rank), gives it to header.uid and renames. Its mode is 0600, or 0660 with our own
+/// group where that user is another: so we can open it again without a right over all files.
+[[nodiscard]] Result<Fd> make_ring(const std::string& path, const RingHeader& header);
 
 class RingReader {
  public:
   [[nodiscard]] static Result<RingReader> open(const std::string& path);
+  /// Of a descriptor that reads and writes; `path` is for errors.
+  [[nodiscard]] static Result<RingReader> take(Fd fd, const std::string& path);
 
   /// Header as of now; fails when the file was cut or its fixed fields are not ours any more.
   [[nodiscard]] Result<RingHeader> header() const;

@@ -339,6 +339,19 @@ TEST_F(Ring, RandomBytesNeverCrashTheReader) {
   }
 }
 
+TEST_F(Ring, AnothersRingIsOpenToOurGroupAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  RingHeader header;
+  header.uid = 65534;
+  const auto made = make_ring(path_, header);
+  ASSERT_TRUE(made) << made.error().text();
+  struct stat info{};
+  ASSERT_EQ(::fstat(made->get(), &info), 0);
+  EXPECT_EQ(info.st_uid, 65534U);
+  EXPECT_EQ(info.st_gid, ::getegid());
+  EXPECT_EQ(info.st_mode & 07777U, 0660U);
+}
+
 TEST_F(Ring, AFullDiskOrASillySizeIsAnErrorOfTheMaker) {
   RingHeader header;
   header.uid = ::geteuid();

@@ -5,6 +5,7 @@ is registered once, with its marks, its samples and its end, whoever submits it.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,16 @@ BUILD = Path(os.environ.get("VETTA_BUILD", ROOT / "build" / "release"))
 TRAINER = ROOT / "tests" / "agent" / "trainer.py"
 NODES = ("n001", "n002")
 PYTHON = "/usr/bin/python3"
+UNIT = ROOT / "etc" / "systemd" / "vetta-agent.service"
+
+
+def as_a_service() -> list[str]:
+    """What comes before the agent's command so that it may do what its unit lets it do."""
+    found = re.search(r"^CapabilityBoundingSet=(.+)$", UNIT.read_text(), re.MULTILINE)
+    assert found
+    names = [name.removeprefix("CAP_").lower() for name in found[1].split()]
+    bounds = ",".join(["-all", *(f"+{name}" for name in names)])
+    return ["setpriv", f"--bounding-set={bounds}", "--inh-caps=-all", "--no-new-privs", "--"]
 
 
 class Agents:
@@ -43,7 +54,7 @@ class Agents:
         self.trainer.write_text(TRAINER.read_text())
 
     def start(self, node: str) -> None:
-        argv = [str(BUILD / "bin" / "vetta-agent"), "--node", node]
+        argv = [*as_a_service(), str(BUILD / "bin" / "vetta-agent"), "--node", node]
         argv += ["--rundir", str(self.rundir)]
         argv += ["--vettad", f"unix:{self.vettad.path}", "--token-file", str(self.token)]
         log = open(self.cluster.dir / f"agent-{node}.log", "ab")
@@ -110,6 +121,23 @@ def test_every_rank_of_a_step_once(cluster: Cluster, agents: Agents, user: str |
     others = {(rank["step_id"], rank["rank"]) for rank in rest}
     assert others <= {("batch", 0)}
     assert all(hello["shared_host"] for hello in agents.vettad.hellos[1:])
+
+
+def test_a_users_ring_outlives_an_agent(cluster: Cluster, agents: Agents) -> None:
+    agents.start(NODES[0])
+    script = f"export PYTHONPATH={ROOT / 'python'}\nsrun {PYTHON} {agents.trainer} 12 20"
+    job = int(cluster.sbatch(script, "-N1", "-n1", "-w", NODES[0], user="games"))
+    ranks = probed(agents, job, 1)
+    ring = agents.rundir / NODES[0] / "rings" / f"{ranks[0]['rank_id']:016x}.ring"
+    made = ring.stat()
+    assert (made.st_uid, made.st_gid, made.st_mode & 0o777) == (5, os.getegid(), 0o660)
+    agents.running[NODES[0]].kill()
+    agents.running[NODES[0]].wait(10)
+    agents.start(NODES[0])
+    ended(agents, ranks)
+    assert [rank["rank_id"] for rank in agents.ranks(job) if rank["is_probed"]] == [
+        ranks[0]["rank_id"]
+    ]
 
 
 def test_a_job_that_began_without_an_agent_is_taken_up(cluster: Cluster, agents: Agents) -> None:
