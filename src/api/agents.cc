@@ -130,7 +130,6 @@ bool Agents::State::greet(const std::shared_ptr<Connection>& connection,
               {{"node", one_line(hello.node, 60)}});
     return false;
   }
-  std::shared_ptr<http::RawStream> before;
   const std::scoped_lock lock(mutex);
   connection->hello = hello;
   connection->is_greeted = true;

@@ -51,7 +51,8 @@ class Node:
         with open(self.log, "ab") as out:
             self.agent = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         probe = self.dir / "probe.sock"
-        wait_until("the agent", lambda: f"node={self.name}" in self.log.read_text() and probe)
+        told = f"node={self.name}"
+        wait_until("the agent", lambda: told in self.log.read_text() and probe.exists())
 
     def kill_agent(self, how: int = signal.SIGKILL) -> int:
         assert self.agent is not None
