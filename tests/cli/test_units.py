@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import tomllib
 from configparser import ConfigParser
@@ -27,6 +28,13 @@ def test_no_unit_removes_the_others_sockets() -> None:
     assert vettad["RuntimeDirectory"] == Path(SYSTEM).parent.name
     assert agent["RuntimeDirectory"] == "vetta"  # the plugin's and the agent's rundir
     assert agent["RuntimeDirectoryPreserve"] == "yes"  # jobs outlive the agent
+
+
+def test_the_agents_memory_holds_all_rings_of_a_node() -> None:
+    limits = (ROOT / "src" / "collect" / "intake.h").read_text()
+    rings = re.search(r"rings = (\d+);", limits)  # of 1 MiB and a page
+    assert rings
+    assert int(service("vetta-agent.service")["MemoryMax"].removesuffix("M")) > int(rings[1]) * 1.1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others have a socket of their own")
