@@ -123,6 +123,33 @@ TEST_F(StoreTest, SeriesAreBounded) {
   EXPECT_TRUE(append(load_, {{at(1), 1}}));
 }
 
+TEST_F(StoreTest, AWindowOfAllSeriesThereCanBeIsSealedAndReadAgain) {
+  open(1U << 30U, 100'000);
+  std::vector<SeriesKey> keys;
+  for (int i = 0; i < 45'000; ++i)
+    keys.push_back({"alps", fmt::format("node:{:0>95}", i), "load_1m"});
+  const std::vector<Point> point{{at(0), 1}};
+  std::vector<SeriesAppend> parts;
+  for (const auto& key : keys) parts.push_back({key, point, {}});
+  ASSERT_TRUE(store_->append(parts));
+  ASSERT_TRUE(store_->seal(at(7200)));
+  open(1U << 30U, 100'000);
+  EXPECT_EQ(store_->series().size(), keys.size());
+  EXPECT_EQ(scan(keys.front(), at(0), at(10)), point);
+  EXPECT_EQ(scan(keys.back(), at(0), at(10)), point);
+}
+
+TEST_F(StoreTest, AWindowOfManyLongGapsIsSealedAndReadAgain) {
+  std::vector<Gap> gaps;
+  for (int i = 0; i < 9000; ++i)
+    gaps.push_back({at(0) + std::chrono::milliseconds(i), std::string(512, 'x')});
+  ASSERT_TRUE(append(load_, {{at(1), 1}}, gaps));
+  ASSERT_TRUE(store_->seal(at(7200)));
+  open();
+  EXPECT_EQ(store_->gaps(load_, at(0), at(10)).value(), gaps);
+  EXPECT_EQ(scan(load_, at(0), at(10)).size(), 1U);
+}
+
 TEST_F(StoreTest, AnyOrderAnySealAnyRestart) {
   int round = 0;
   EXPECT_TRUE(rc::check("scan gives the last told value of each time", [&] {

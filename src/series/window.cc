@@ -13,7 +13,12 @@ namespace {
 
 constexpr std::string_view sealed_magic = "VETTASE1";
 constexpr std::size_t points_per_block = 100'000;
+constexpr std::size_t gaps_per_block = 2000;
 constexpr std::size_t reason_bytes_max = 512;
+/// A block of the index is full with so many: far from what a block can hold. It is its number of
+/// entries, the entries, and `more_before` if the block before it is one of the index, too.
+constexpr std::size_t index_bytes = 1U << 20U;
+constexpr std::uint8_t more_before = 1;
 
 enum class Entry : std::uint8_t { define = 1, data = 2 };
 
@@ -134,6 +139,69 @@ Result<void> read_journal(const std::string& path, const SeriesKey* only, const 
   return {};
 }
 
+namespace {
+
+/// The blocks that one block of the index names; whether another index block lies before it.
+Result<bool> read_listed(int fd, const std::string& path, std::string_view index,
+                         const SeriesKey* only, const Visit& visit) {
+  TakeBytes take(index);
+  const auto count = take.unsigned_number();
+  for (std::uint64_t i = 0; i < count && take.ok(); ++i) {
+    const SeriesKey key = take_key(take);
+    const auto offset = take.unsigned_number();
+    const auto size = take.unsigned_number();
+    if (!take.ok() || (only != nullptr && key != *only)) continue;
+    ForwardWalker walker(fd, offset, offset + size);
+    const auto block = VETTA_TRY(walker.next());
+    if (!block) return fail(Code::internal, path + " is damaged");
+    TakeBytes data(block->payload);
+    visit(key, take_data(data));
+  }
+  return take.byte() == more_before;
+}
+
+/// A sealed file in the making: the blocks of points and gaps, then the index.
+class SealedContent {
+ public:
+  void add(const SeriesKey& key, std::span<const Point> points, std::span<const Gap> gaps) {
+    std::string payload;
+    PutBytes data(payload);
+    put_data(data, points, gaps);
+    if (lists_.empty() || lists_.back().entries.size() >= index_bytes) lists_.emplace_back();
+    List& list = lists_.back();
+    PutBytes put(list.entries);
+    put_key(put, key);
+    put.unsigned_number(content_.size());
+    put.unsigned_number(payload.size() + block_frame_bytes);
+    append_block(content_, payload);
+    ++list.count;
+  }
+
+  [[nodiscard]] std::string finish() && {
+    if (lists_.empty()) lists_.emplace_back();
+    for (const List& list : lists_) {
+      std::string index;
+      PutBytes put(index);
+      put.unsigned_number(list.count);
+      index += list.entries;
+      if (&list != &lists_.front()) put.byte(more_before);
+      append_block(content_, index);
+    }
+    return std::move(content_);
+  }
+
+ private:
+  struct List {
+    std::uint64_t count = 0;
+    std::string entries;
+  };
+
+  std::string content_{sealed_magic};
+  std::vector<List> lists_;
+};
+
+}  // namespace
+
 Result<void> read_sealed(const std::string& path, const SeriesKey* only, const Visit& visit) {
   auto fd = sys::open_file(path, O_RDONLY);
   if (!fd && fd.error().code == Code::not_found) return {};
@@ -143,56 +211,30 @@ Result<void> read_sealed(const std::string& path, const SeriesKey* only, const V
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes <= sealed_magic.size()) return fail(Code::internal, path + " is not whole");
   BackwardWalker last(fd->get(), sealed_magic.size(), bytes);
-  const auto index = VETTA_TRY(last.next());
-  if (!index) return fail(Code::internal, path + " has no index");
-  const std::string payload(index->payload);
-  TakeBytes take(payload);
-  const auto count = take.unsigned_number();
-  for (std::uint64_t i = 0; i < count && take.ok(); ++i) {
-    const SeriesKey key = take_key(take);
-    const auto offset = take.unsigned_number();
-    const auto size = take.unsigned_number();
-    if (!take.ok() || (only != nullptr && key != *only)) continue;
-    ForwardWalker walker(fd->get(), offset, offset + size);
-    const auto block = VETTA_TRY(walker.next());
-    if (!block) return fail(Code::internal, path + " is damaged");
-    TakeBytes data(block->payload);
-    visit(key, take_data(data));
+  bool has_more = true;
+  while (has_more) {
+    const auto index = VETTA_TRY(last.next());
+    if (!index) return fail(Code::internal, path + " has no index");
+    has_more = VETTA_TRY(read_listed(fd->get(), path, index->payload, only, visit));
   }
   return {};
 }
 
 Result<void> write_sealed(const std::string& path, std::map<SeriesKey, WindowData>& series) {
-  std::string content(sealed_magic);
-  std::string list;
-  PutBytes put(list);
-  std::uint64_t count = 0;
-  const auto add = [&](const SeriesKey& key, std::span<const Point> points,
-                       std::span<const Gap> gaps) {
-    std::string payload;
-    PutBytes data(payload);
-    put_data(data, points, gaps);
-    put_key(put, key);
-    put.unsigned_number(content.size());
-    put.unsigned_number(payload.size() + block_frame_bytes);
-    append_block(content, payload);
-    ++count;
-  };
+  SealedContent content;
   for (auto& [key, data] : series) {
     settle(data);
-    std::span<const Point> rest(data.points);
-    add(key, rest.first(std::min(rest.size(), points_per_block)), data.gaps);
-    while (rest.size() > points_per_block) {
-      rest = rest.subspan(points_per_block);
-      add(key, rest.first(std::min(rest.size(), points_per_block)), {});
-    }
+    std::span<const Point> points(data.points);
+    std::span<const Gap> gaps(data.gaps);
+    do {
+      const auto some_points = points.first(std::min(points.size(), points_per_block));
+      const auto some_gaps = gaps.first(std::min(gaps.size(), gaps_per_block));
+      content.add(key, some_points, some_gaps);
+      points = points.subspan(some_points.size());
+      gaps = gaps.subspan(some_gaps.size());
+    } while (!points.empty() || !gaps.empty());
   }
-  std::string index;
-  PutBytes head(index);
-  head.unsigned_number(count);
-  index += list;
-  append_block(content, index);
-  return sys::write_atomically(path, content, 0640);
+  return sys::write_atomically(path, std::move(content).finish(), 0640);
 }
 
 }  // namespace vetta::series
