@@ -69,7 +69,7 @@ void add_ingest(Text& text, const ingest::Meters& m) {
   text.counter("ingest_marks_total", "Step marks that were kept", number(m.taken.marks));
   text.counter("ingest_duplicates_total", "Marks and samples that were there already",
                number(m.taken.duplicates));
-  text.counter("ingest_refused_total", "Marks and samples beyond a file's cap",
+  text.counter("ingest_refused_total", "Marks and samples that found no room",
                number(m.taken.refused));
   text.counter("ingest_events_total", "Events that were kept", number(m.taken.events));
   text.counter("ingest_attempts_total", "New attempts", number(m.taken.attempts_new));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "core/log.h"
 #include "ingest/events_detail.h"
@@ -105,7 +106,8 @@ Result<void> Ingest::State::append_files(const model::Batch& batch, Taken& taken
   return {};
 }
 
-Result<void> Ingest::State::append_nodes(const model::Hello& agent, const model::Batch& batch) {
+Result<void> Ingest::State::append_nodes(const model::Hello& agent, const model::Batch& batch,
+                                         Taken& taken) {
   if (batch.node_samples.empty()) return {};
   std::map<std::string, std::vector<series::Point>> metrics;
   std::vector<series::Gap> gaps;
@@ -120,7 +122,13 @@ Result<void> Ingest::State::append_nodes(const model::Hello& agent, const model:
   for (const auto& [metric, points] : metrics)
     what.push_back({{agent.cluster, entity, metric}, points, {}});
   if (!gaps.empty()) what.push_back({{agent.cluster, entity, "node_sample"}, {}, gaps});
-  return store.append(what);
+  auto done = store.append(what);
+  if (done || done.error().code != Code::exhausted) return done;
+  // It will have no room the next time either: what else the batch tells is not held up by it.
+  taken.refused += batch.node_samples.size();
+  if (!std::exchange(is_full_told, true))
+    log::error("keep_node_samples", done.error().text(), {{"node", agent.node}});
+  return {};
 }
 
 Result<void> Ingest::State::apply_ends(records::Writer& writer, const std::string& cluster,
@@ -291,7 +299,7 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   // rank that could not be placed the first time.
   VETTA_TRY(append_files(batch, taken));
   if (is_new) {
-    VETTA_TRY(append_nodes(agent, batch));
+    VETTA_TRY(append_nodes(agent, batch, taken));
     const auto keep_rest = [&](records::Writer& writer) {
       return apply_batch(writer, agent, batch, unplaced);
     };
@@ -312,14 +320,7 @@ Result<model::Ack> Ingest::State::take_batch(const model::Hello& agent, const mo
   // Nobody is asked about ranks that were refused: the answer would not change.
   nudge = !std::ranges::includes(foreign, unplaced);
   ++meters.batches;
-  meters.taken.ranks_placed += taken.ranks_placed;
-  meters.taken.ranks_unplaced += taken.ranks_unplaced;
-  meters.taken.ranks_of_other_user += taken.ranks_of_other_user;
-  meters.taken.ranks_off_node += taken.ranks_off_node;
-  meters.taken.marks += taken.marks;
-  meters.taken.duplicates += taken.duplicates;
-  meters.taken.refused += taken.refused;
-  meters.taken.events += taken.events;
+  add(meters.taken, taken);
   return model::Ack{batch.sequence, {unplaced.begin(), unplaced.end()}};
 }
 

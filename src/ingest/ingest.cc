@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t cache_max = 200'000;
 
+}  // namespace
+
 void add(Taken& to, const Taken& what) {
   to.attempts_new += what.attempts_new;
   to.attempts_changed += what.attempts_changed;
@@ -27,8 +29,6 @@ void add(Taken& to, const Taken& what) {
   to.duplicates += what.duplicates;
   to.refused += what.refused;
 }
-
-}  // namespace
 
 Ingest::Ingest(records::Records& records, series::AttemptFiles& files, series::Store& store,
                Hooks hooks, Options options)

@@ -268,6 +268,32 @@ TEST_F(IngestTest, ABatchThatComesAgainCountsOnce) {
   EXPECT_EQ(stand_.records->read()->events(filter)->size(), 1U);
 }
 
+TEST_F(IngestTest, NoRoomForANodesSeriesHoldsUpNothingElse) {
+  stand_.series_max = 1;
+  stand_.open();
+  const auto tell = [&](std::uint64_t sequence, const std::string& node) {
+    auto b = batch(sequence);
+    model::NodeSample sample;
+    sample.time = at(1);
+    sample.load_1m = 0.5;
+    b.node_samples = {sample, sample};
+    auto& e = b.events.emplace_back();
+    e.kind = model::EventKind::oom_kill;
+    e.dedup = node;
+    const auto ack = stand_.ingest->take(hello(node), b);
+    ASSERT_TRUE(ack) << ack.error().text();
+    EXPECT_EQ(ack->sequence, sequence);
+  };
+  tell(1, "n001");
+  EXPECT_EQ(stand_.ingest->meters().taken.refused, 0U);
+  tell(2, "n002");
+  EXPECT_EQ(stand_.ingest->meters().taken.refused, 2U);
+  EXPECT_EQ(stand_.store->latest("load_1m").size(), 1U);
+  records::EventFilter filter;
+  filter.kinds = {model::EventKind::oom_kill};
+  EXPECT_EQ(stand_.records->read()->events(filter)->size(), 2U);
+}
+
 TEST_F(IngestTest, EventsOfOneJobAreBoundedAndTheRestIsCounted) {
   stand_.options.events_max = 20;
   stand_.open();

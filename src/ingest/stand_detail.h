@@ -54,7 +54,7 @@ class Stand {
     close();
     records = records::Records::open({.path = dir / "records.db", .is_synced = is_synced_}).value();
     files = series::AttemptFiles::open({.dir = dir / "marks", .is_synced = is_synced_}).value();
-    store = series::Store::open({.dir = dir / "series"}).value();
+    store = series::Store::open({.dir = dir / "series", .series_max = series_max}).value();
     Hooks hooks;
     hooks.nudge = [this](const std::string&) { ++nudges; };
     hooks.event = [this](const model::Event& event) { events.push_back(event); };
@@ -63,6 +63,7 @@ class Stand {
 
   std::filesystem::path dir;
   Options options;
+  std::size_t series_max = series::StoreOptions().series_max;
   std::unique_ptr<records::Records> records;
   std::unique_ptr<series::AttemptFiles> files;
   std::unique_ptr<series::Store> store;

@@ -23,6 +23,8 @@ struct PlacedRank {
 /// Attempts of one cluster by job id and submit time.
 using AttemptIds = std::map<std::pair<std::uint64_t, Time>, records::AttemptId>;
 
+void add(Taken& to, const Taken& what);
+
 struct Ingest::State {
   State(records::Records& r, series::AttemptFiles& f, series::Store& s, Hooks h, Options o)
       : records(r), files(f), store(s), hooks(std::move(h)), options(o) {}
@@ -44,6 +46,7 @@ struct Ingest::State {
   std::map<std::string, std::uint64_t> unplaced_rows;                  ///< at most, by cluster
   std::unordered_map<records::AttemptId, std::uint64_t> event_counts;  ///< a cache
   std::set<model::AttemptKey> damaged;   ///< whose files take nothing, told once each
+  bool is_full_told = false;             ///< that `store` takes no new series
   std::vector<model::Event> new_events;  ///< of the write under way
   Time last_retention;
 
@@ -79,7 +82,8 @@ struct Ingest::State {
   [[nodiscard]] Result<void> apply_places(records::Writer& writer,
                                           std::span<const model::RankPlace> places);
   [[nodiscard]] Result<void> append_files(const model::Batch& batch, Taken& taken);
-  [[nodiscard]] Result<void> append_nodes(const model::Hello& agent, const model::Batch& batch);
+  [[nodiscard]] Result<void> append_nodes(const model::Hello& agent, const model::Batch& batch,
+                                          Taken& taken);
   [[nodiscard]] Result<void> keep_unplaced(records::Writer& writer, const model::Hello& agent,
                                            const model::Batch& batch,
                                            const std::set<std::uint64_t>& unplaced);
