@@ -111,6 +111,24 @@ def test_third_party_headers_have_an_owner(
     assert len(found) == 1 and said in found[0]
 
 
+def test_the_pages_modules_are_those_of_the_build(tmp_path: Path) -> None:
+    page = """# Architecture
+
+| floor | module | may include | is for |
+|--:|---|---|---|
+| 0 | [core](../../src/core/README.md) | – | results |
+| 1 | model | core | data |
+| 2 | http | all below | server |
+| 3 | rules | core model | rules |
+| 3 | lost | core | nothing |
+"""
+    found = findings(tmp_path, "modules", {"docs/internals/architecture.md": page})
+    assert len(found) == 3
+    assert ":7:" in found[0] and "| 2 | http | core |" in found[0]
+    assert "| 3 | score | core model |" in found[1]
+    assert ":9:" in found[2] and "'lost'" in found[2]
+
+
 def test_owners_may_include_and_asio_is_shared_in_headers(tmp_path: Path) -> None:
     files = {
         "src/http/a.h": "#include <boost/asio/io_context.hpp>\n#include <sys/stat.h>\n",

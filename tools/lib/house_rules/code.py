@@ -36,7 +36,7 @@ BANNED = (
     (r"\bstrcpy\(|\bstrcat\(|(?<![\w])sprintf\(", (), "std::string, or snprintf in C"),
     (
         r"\b(getenv|environment_variable)\(",
-        ("src/core/log", "src/core/environment", "src/sys/", "src/cli/", "apps/", "src/plugin/"),
+        ("src/core/log", "src/core/environment", "src/sys/", "src/cli/", "apps/"),
         "a value passed in",
     ),
     (r"\busing namespace (?!std::chrono_literals|std::string_view_literals)", (), "full names"),
@@ -106,6 +106,29 @@ def _module_arrow(tree: Tree, path: str, line: int, owner: str, name: str) -> It
         yield finding(f"module '{owner}' includes module '{target}' and {way}; see {PAGE}")
     elif name.endswith("_detail.h"):
         yield finding(f"'{name}' is private to module '{target}'")
+
+
+def modules(tree: Tree) -> Iterator[Finding]:
+    """The page's table of modules is the one that CMake enforces."""
+    told: dict[str, tuple[int, int, set[str]]] = {}
+    for number, line in enumerate(tree.lines(PAGE) if PAGE in tree.files else [], 1):
+        row = re.match(r"\| (\d) \| \[?(\w+)\]?(?:\([^)]*\))? \| ([^|]*) \|", line)
+        if row:
+            told[row[2]] = (number, int(row[1]), set(re.findall(r"\w+", row[3])))
+    if not told:
+        return
+    for name, module in tree.modules.items():
+        line_number, floor, deps = told.pop(name, (1, -1, set()))
+        if (floor, deps) != (module.floor, set(module.deps)):
+            yield Finding(
+                PAGE,
+                line_number,
+                "modules",
+                "src/CMakeLists.txt has "
+                f"| {module.floor} | {name} | {' '.join(module.deps) or '–'} |",
+            )
+    for name, (line_number, _, _) in told.items():
+        yield Finding(PAGE, line_number, "modules", f"there is no module '{name}'")
 
 
 def owner_table(tree: Tree) -> list[Owner]:

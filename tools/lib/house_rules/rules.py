@@ -10,6 +10,7 @@ from house_rules.tree import Finding, Tree
 
 RULES: dict[str, Callable[[Tree], Iterator[Finding]]] = {
     "arrows": code.arrows,
+    "modules": code.modules,
     "owners": code.owners,
     "banned": code.banned,
     "sizes": code.sizes,
