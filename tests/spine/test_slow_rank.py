@@ -15,8 +15,9 @@ def healthy(stack: Stack) -> Training:
 
 
 def assert_no_rank(run: Training) -> None:
+    """An uneven machine makes it "not distinguishable", which names nobody either."""
     found = run.diagnosis()
-    assert found["outcome"] == "nothing_wrong", found
+    assert found["outcome"] in ("nothing_wrong", "not_distinguishable"), found
     assert found["rank"] is None, found
 
 
