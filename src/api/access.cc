@@ -32,7 +32,7 @@ http::Authenticate make_authenticate(AccessOptions options) {
 }
 
 model::Viewer viewer_of(const http::Identity& identity) {
-  return {.uid = identity.uid, .user = {}, .is_operator = identity.is_operator};
+  return {.uid = identity.uid, .is_operator = identity.is_operator};
 }
 
 }  // namespace vetta::api

@@ -25,13 +25,14 @@ void add(std::string& key, const std::vector<std::string>& words) {
 std::string key_of(const model::Viewer& viewer, const records::JobFilter& filter) {
   if (filter.from || filter.to) return {};
   std::string key = fmt::format("{}{};", viewer.is_operator, viewer.uid.value_or(UINT32_MAX));
-  add(key, {filter.cluster, filter.name_contains, filter.node, viewer.user});
+  add(key, {filter.cluster, filter.name_contains, filter.node});
   add(key, filter.users);
   add(key, filter.accounts);
   add(key, filter.partitions);
   for (const model::JobState state : filter.states) key += fmt::format("{},", model::name(state));
-  return key + fmt::format("{}{};{};{}", filter.active_only, filter.all_attempts,
-                           filter.array_job_id.value_or(0), filter.het_job_id.value_or(0));
+  return key + fmt::format("{}{};{};{};{}", filter.active_only, filter.all_attempts,
+                           filter.array_job_id.value_or(0), filter.het_job_id.value_or(0),
+                           filter.uid.value_or(UINT32_MAX));
 }
 
 }  // namespace

@@ -4,13 +4,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 namespace vetta::model {
 
 struct Viewer {
   std::optional<std::uint32_t> uid;  ///< empty: not known (a token without a user)
-  std::string user;                  ///< as Slurm writes it; empty: not known
   bool is_operator = false;          ///< sees everything
 };
 

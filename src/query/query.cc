@@ -92,8 +92,7 @@ Query::Query(const records::Records& records, const series::AttemptFiles& files,
 
 bool Query::may_see(const model::Viewer& viewer, const model::Attempt& attempt) const {
   if (viewer.is_operator || options_.visibility == Visibility::open) return true;
-  if (viewer.uid && attempt.uid) return *viewer.uid == *attempt.uid;
-  return !viewer.user.empty() && viewer.user == attempt.user;
+  return viewer.uid && viewer.uid == attempt.uid;
 }
 
 bool Query::may_see(const model::Viewer& viewer, const model::Event& event) const {
@@ -115,10 +114,8 @@ Result<std::pair<records::Reader, AttemptRow>> Query::reach(const model::Viewer&
 Result<JobsAnswer> Query::jobs(const model::Viewer& viewer, const JobsRequest& request) const {
   records::JobFilter filter = request.filter;
   if (!viewer.is_operator && options_.visibility == Visibility::own) {
-    const bool asks_for_others =
-        !filter.users.empty() && std::ranges::find(filter.users, viewer.user) == filter.users.end();
-    if (viewer.user.empty() || asks_for_others) return JobsAnswer();
-    filter.users = {viewer.user};
+    if (!viewer.uid) return JobsAnswer();
+    filter.uid = viewer.uid;
   }
   const auto after = VETTA_TRY(parse_cursor(request.cursor));
   const std::size_t limit = std::clamp<std::size_t>(request.limit, 1, options_.page_max);

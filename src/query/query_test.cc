@@ -77,9 +77,9 @@ class QueryTest : public testing::Test {
     ASSERT_TRUE(files_->append(attempt.key, std::span(&part, 1), {}));
   }
 
-  const model::Viewer operator_{.uid = 0, .user = "root", .is_operator = true};
-  const model::Viewer ada_{.uid = 1000, .user = "ada"};
-  const model::Viewer bob_{.uid = 1001, .user = "bob"};
+  const model::Viewer operator_{.uid = 0, .is_operator = true};
+  const model::Viewer ada_{.uid = 1000};
+  const model::Viewer bob_{.uid = 1001};
   std::filesystem::path dir_;
   std::unique_ptr<records::Records> records_;
   std::unique_ptr<series::AttemptFiles> files_;
@@ -152,6 +152,7 @@ TEST_F(QueryTest, OwnVisibilityHidesOthersCompletely) {
   EXPECT_TRUE(own_->job(operator_, adas));
   EXPECT_EQ(own_->jobs(bob_, {}).value().jobs.size(), 1U);
   EXPECT_EQ(own_->jobs(bob_, {}).value().counts.total, 1U);
+  EXPECT_EQ(own_->jobs(bob_, {}).value().jobs[0].id, bobs);
   JobsRequest adas_jobs;
   adas_jobs.filter.users = {"ada"};
   EXPECT_TRUE(own_->jobs(bob_, adas_jobs).value().jobs.empty());

@@ -50,6 +50,7 @@ Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& 
   if (!filter.all_attempts) add("is_superseded=0");
   if (filter.active_only) add("is_final=0");
   if (!filter.cluster.empty()) add("cluster=?", filter.cluster);
+  if (filter.uid) add("uid=?", std::int64_t{*filter.uid});
   add_any("user", filter.users);
   add_any("account", filter.accounts);
   std::vector<std::string> states;

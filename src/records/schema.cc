@@ -109,7 +109,12 @@ ALTER TABLE ranks ADD COLUMN now_since INTEGER;
 ALTER TABLE ranks ADD COLUMN now_after INTEGER;
 )sql";
 
-constexpr std::array steps{tables, indexes, rank_places};
+// A user's own jobs, by whom the kernel says that they are.
+constexpr const char* own_jobs = R"sql(
+CREATE INDEX attempts_uid ON attempts(uid, submit, id, is_superseded, state);
+)sql";
+
+constexpr std::array steps{tables, indexes, rank_places, own_jobs};
 
 Result<void> migrate_one(Database& database, const char* step, std::size_t number) {
   VETTA_TRY(database.execute("BEGIN IMMEDIATE"));

@@ -71,6 +71,7 @@ struct Known {
 struct JobFilter {
   std::string cluster{};
   std::vector<std::string> users{}, accounts{}, partitions{};
+  std::optional<std::uint32_t> uid{};
   std::vector<model::JobState> states{};
   std::string name_contains{};  ///< bytes; ASCII letters match without regard to case
   std::optional<std::uint64_t> array_job_id{}, het_job_id{};

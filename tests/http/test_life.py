@@ -269,3 +269,19 @@ def test_an_ordinary_user_runs_it(fresh: Vettad) -> None:
     finally:
         process.terminate()
         assert process.wait(10) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
+def test_with_own_visibility_users_see_their_own_jobs(fresh: Vettad) -> None:
+    jobs = [running_job(1), running_job(2, UserName="grace", UserID=1001)]
+    fresh.set_cluster(simple_cluster(jobs))
+    fresh.start("--visibility", "own")
+    fresh.wait_ready()
+    fresh.wait_job(2)
+    own: dict[int, list[str]] = {1000: ["1"], 1001: ["2"], 1002: []}
+    for uid, ids in own.items():
+        found = fresh.ask_as(uid, "/api/v1/jobs").json
+        assert [job["id"] for job in found["jobs"]] == ids
+        assert found["counts"]["total"] == len(ids)
+    assert fresh.ask_as(1000, "/api/v1/jobs?user=grace").json["jobs"] == []
+    assert fresh.ask_as(1000, "/api/v1/jobs/2").status == 404
