@@ -90,13 +90,19 @@ Query::Query(const records::Records& records, const series::AttemptFiles& files,
              const series::Store& store, Options options)
     : records_(records), files_(files), store_(store), options_(options) {}
 
+bool Query::sees_all(const model::Viewer& viewer) const {
+  return viewer.is_operator || options_.visibility == Visibility::open;
+}
+
 bool Query::may_see(const model::Viewer& viewer, const model::Attempt& attempt) const {
-  if (viewer.is_operator || options_.visibility == Visibility::open) return true;
+  if (sees_all(viewer)) return true;
   return viewer.uid && viewer.uid == attempt.uid;
 }
 
 bool Query::may_see(const model::Viewer& viewer, const model::Event& event) const {
-  if (viewer.is_operator || options_.visibility == Visibility::open || !event.attempt) return true;
+  if (sees_all(viewer)) return true;
+  // A rank that is not placed yet is somebody's, too.
+  if (!event.attempt) return viewer.uid && event.rank_id == 0;
   auto reader = records_.read();
   if (!reader) return false;
   const auto row = reader->attempt(*event.attempt);
@@ -113,7 +119,7 @@ Result<std::pair<records::Reader, AttemptRow>> Query::reach(const model::Viewer&
 
 Result<JobsAnswer> Query::jobs(const model::Viewer& viewer, const JobsRequest& request) const {
   records::JobFilter filter = request.filter;
-  if (!viewer.is_operator && options_.visibility == Visibility::own) {
+  if (!sees_all(viewer)) {
     if (!viewer.uid) return JobsAnswer();
     filter.uid = viewer.uid;
   }
@@ -284,22 +290,11 @@ Result<std::optional<series::AttemptFileInfo>> Query::marks_info(const model::Vi
 Result<std::vector<model::Event>> Query::events(const model::Viewer& viewer,
                                                 const records::EventFilter& filter) const {
   auto reader = VETTA_TRY(records_.read());
-  auto events = VETTA_TRY(reader.events(filter));
-  if (viewer.is_operator || options_.visibility == Visibility::open) return events;
-  std::map<model::AttemptKey, bool> seen;
-  std::vector<model::Event> out;
-  for (auto& event : events) {
-    if (event.attempt) {
-      auto at = seen.find(*event.attempt);
-      if (at == seen.end()) {
-        const auto row = VETTA_TRY(reader.attempt(*event.attempt));
-        at = seen.emplace(*event.attempt, row && may_see(viewer, row->attempt)).first;
-      }
-      if (!at->second) continue;
-    }
-    out.push_back(std::move(event));
-  }
-  return out;
+  if (sees_all(viewer)) return reader.events(filter);
+  if (!viewer.uid) return std::vector<model::Event>();
+  records::EventFilter seen = filter;
+  seen.uid = viewer.uid;
+  return reader.events(seen);
 }
 
 Result<std::vector<model::Finding>> Query::findings(const model::Viewer& viewer,
@@ -309,15 +304,9 @@ Result<std::vector<model::Finding>> Query::findings(const model::Viewer& viewer,
     return reader.findings(id);
   }
   auto reader = VETTA_TRY(records_.read());
-  auto findings = VETTA_TRY(reader.findings(std::nullopt));
-  if (viewer.is_operator || options_.visibility == Visibility::open) return findings;
-  std::vector<model::Finding> out;
-  for (auto& finding : findings) {
-    if (!finding.attempt) continue;
-    const auto row = VETTA_TRY(reader.attempt(*finding.attempt));
-    if (row && may_see(viewer, row->attempt)) out.push_back(std::move(finding));
-  }
-  return out;
+  if (sees_all(viewer)) return reader.findings(std::nullopt);
+  if (!viewer.uid) return std::vector<model::Finding>();
+  return reader.findings(std::nullopt, viewer.uid);
 }
 
 // The machine itself is no secret: every viewer sees its state.
@@ -350,9 +339,10 @@ Result<std::vector<AttemptRow>> Query::node_jobs(const model::Viewer& viewer,
                                                  std::optional<Time> from,
                                                  std::optional<Time> to) const {
   auto reader = VETTA_TRY(records_.read());
-  auto rows = VETTA_TRY(reader.node_attempts(cluster, node, from, to, options_.page_max));
-  std::erase_if(rows, [&](const AttemptRow& row) { return !may_see(viewer, row.attempt); });
-  return rows;
+  const bool sees_own = !sees_all(viewer);
+  if (sees_own && !viewer.uid) return std::vector<AttemptRow>();
+  return reader.node_attempts(cluster, node, from, to, sees_own ? viewer.uid : std::nullopt,
+                              options_.page_max);
 }
 
 std::vector<series::Latest> Query::node_latest(const model::Viewer&, std::string_view cluster,

@@ -118,6 +118,7 @@ class Query {
   [[nodiscard]] Result<std::vector<records::AgentRow>> agents(const model::Viewer& viewer) const;
 
  private:
+  [[nodiscard]] bool sees_all(const model::Viewer& viewer) const;
   [[nodiscard]] bool may_see(const model::Viewer& viewer, const model::Attempt& attempt) const;
   [[nodiscard]] Result<std::pair<records::Reader, records::AttemptRow>> reach(
       const model::Viewer& viewer, records::AttemptId id) const;

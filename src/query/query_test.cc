@@ -179,9 +179,56 @@ TEST_F(QueryTest, OwnVisibilityHidesOthersCompletely) {
   EXPECT_EQ(own_->events(ada_, {}).value().size(), 2U);
   EXPECT_EQ(own_->findings(bob_, std::nullopt).value().size(), 0U);
   EXPECT_EQ(own_->findings(ada_, std::nullopt).value().size(), 1U);
+  EXPECT_TRUE(own_->events(model::Viewer(), {}).value().empty());
+  EXPECT_TRUE(own_->may_see(bob_, event)) << "the machine is no secret";
   event.attempt = job(1).key;
   EXPECT_FALSE(own_->may_see(bob_, event));
   EXPECT_TRUE(own_->may_see(ada_, event));
+}
+
+TEST_F(QueryTest, WhatARankWithoutItsJobTellsIsForOperators) {
+  model::Event event;
+  event.kind = model::EventKind::exception;
+  event.rank_id = 7;
+  write([&](records::Writer& w) -> Result<void> {
+    VETTA_TRY(w.add(event, std::nullopt, "alps"));
+    return {};
+  });
+  EXPECT_TRUE(own_->events(ada_, {}).value().empty());
+  EXPECT_FALSE(own_->may_see(ada_, event));
+  EXPECT_EQ(own_->events(operator_, {}).value().size(), 1U);
+  EXPECT_TRUE(own_->may_see(operator_, event));
+  EXPECT_EQ(query_->events(ada_, {}).value().size(), 1U);
+}
+
+TEST_F(QueryTest, ALimitCountsWhatTheViewerMaySee) {
+  const auto adas = add(job(1, 0, "ada"));
+  const auto bobs = add(job(2, 0, "bob"));
+  const auto oldest = add(job(3, 0, "ada"));
+  const Query narrow(*records_, *files_, *store_, {.visibility = Visibility::own, .page_max = 1});
+  write([&](records::Writer& w) -> Result<void> {
+    VETTA_TRY(w.add(model::Event(), oldest, "alps"));
+    VETTA_TRY(w.add(model::Finding(), adas));
+    for (int i = 0; i < 1500; ++i) {
+      VETTA_TRY(w.add(model::Event(), bobs, "alps"));
+      VETTA_TRY(w.add(model::Finding(), bobs));
+    }
+    VETTA_TRY(w.add(model::Event(), adas, "alps"));
+    std::vector<model::Allocation> held(1);
+    held[0].node = "n1";
+    held[0].span.start = at(1);
+    VETTA_TRY(w.set_allocations(adas, held, at(10)));
+    held[0].span.start = at(2);
+    return w.set_allocations(bobs, held, at(10));
+  });
+  EXPECT_EQ(own_->events(ada_, {.limit = 1000}).value().size(), 2U);
+  EXPECT_EQ(own_->events(ada_, {.newest_first = true, .limit = 1000}).value().size(), 2U);
+  const auto page = own_->events(ada_, {.limit = 1}).value();
+  ASSERT_EQ(page.size(), 1U);
+  EXPECT_EQ(own_->events(ada_, {.after_id = page[0].id, .limit = 1}).value().size(), 1U);
+  EXPECT_EQ(own_->findings(ada_, std::nullopt).value().size(), 1U);
+  EXPECT_EQ(narrow.node_jobs(ada_, "alps", "n1").value().size(), 1U);
+  EXPECT_EQ(narrow.node_jobs(operator_, "alps", "n1").value()[0].id, bobs);
 }
 
 TEST_F(QueryTest, PagesGoOnWhereTheyEnded) {

@@ -97,6 +97,8 @@ EventConditions::EventConditions(const EventFilter& filter) {
     values_.push_back(std::move(value));
   };
   if (filter.attempt) add("e.attempt=?", *filter.attempt);
+  if (filter.uid)
+    add("(a.uid=? OR (e.attempt IS NULL AND e.rank_id=0))", std::int64_t{*filter.uid});
   if (!filter.cluster.empty()) add("e.cluster=?", filter.cluster);
   if (!filter.node.empty()) add("e.node=?", filter.node);
   if (!filter.kinds.empty()) {

@@ -268,12 +268,14 @@ Result<std::uint64_t> Reader::last_event_id() {
 }
 
 Result<std::vector<model::Finding>> Reader::findings(std::optional<AttemptId> attempt,
+                                                     std::optional<std::uint32_t> uid,
                                                      std::size_t limit) {
   auto statement = VETTA_TRY(lease_->database->prepare(
       "SELECT f.id,f.time,f.kind,f.node,f.rank,f.message,f.json,a.cluster,a.job_id,a.submit "
       "FROM findings f LEFT JOIN attempts a ON a.id=f.attempt "
-      "WHERE (?1 IS NULL OR f.attempt=?1) ORDER BY f.id DESC LIMIT ?2"));
-  statement.bind(attempt).bind(row_limit(limit, 10'000));
+      "WHERE (?1 IS NULL OR f.attempt=?1) AND (?2 IS NULL OR a.uid=?2) "
+      "ORDER BY f.id DESC LIMIT ?3"));
+  statement.bind(attempt).bind(uid).bind(row_limit(limit, 10'000));
   std::vector<model::Finding> out;
   while (VETTA_TRY(statement.step())) {
     auto& f = out.emplace_back();
@@ -334,17 +336,18 @@ Result<std::vector<Known<model::Partition>>> Reader::partitions(std::string_view
   return out;
 }
 
-Result<std::vector<AttemptRow>> Reader::node_attempts(std::string_view cluster,
-                                                      std::string_view node,
-                                                      std::optional<Time> from,
-                                                      std::optional<Time> to, std::size_t limit) {
+Result<std::vector<AttemptRow>> Reader::node_attempts(
+    std::string_view cluster, std::string_view node, std::optional<Time> from,
+    std::optional<Time> to, std::optional<std::uint32_t> uid, std::size_t limit) {
   static const std::string sql = select_attempts(
       "WHERE id IN (SELECT attempt FROM allocations WHERE node=?2 "
       "AND (?4 IS NULL OR start<?4) AND (?3 IS NULL OR \"end\" IS NULL OR \"end\">?3) "
-      "ORDER BY start DESC LIMIT ?5) AND (?1='' OR cluster=?1) "
-      "ORDER BY submit DESC, id DESC LIMIT ?5");
+      "AND (?5 IS NULL OR (SELECT uid FROM attempts WHERE id=attempt)=?5) "
+      "ORDER BY start DESC LIMIT ?6) AND (?1='' OR cluster=?1) "
+      "ORDER BY submit DESC, id DESC LIMIT ?6");
   auto statement = VETTA_TRY(lease_->database->prepare(sql));
-  statement.bind(cluster).bind(node).bind(from).bind(to).bind(row_limit(limit, 10'000));
+  statement.bind(cluster).bind(node).bind(from).bind(to).bind(uid);
+  statement.bind(row_limit(limit, 10'000));
   return read_attempts(statement);
 }
 

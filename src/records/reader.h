@@ -66,7 +66,9 @@ class Reader {
   /// Counts at most `rows_max`: of an attempt, of a rank that belongs to none yet.
   [[nodiscard]] Result<std::uint64_t> count_events_of(AttemptId id, std::uint64_t rows_max);
   [[nodiscard]] Result<std::uint64_t> count_events(std::uint64_t rank_id, std::uint64_t rows_max);
+  /// Newest first; of one attempt, of one user's jobs, or all.
   [[nodiscard]] Result<std::vector<model::Finding>> findings(std::optional<AttemptId> attempt,
+                                                             std::optional<std::uint32_t> uid = {},
                                                              std::size_t limit = 1000);
 
   // Slurm as last seen
@@ -75,12 +77,10 @@ class Reader {
   [[nodiscard]] Result<std::optional<Time>> snapshot_time(std::string_view cluster);
   [[nodiscard]] Result<std::vector<Known<model::Node>>> nodes(std::string_view cluster);
   [[nodiscard]] Result<std::vector<Known<model::Partition>>> partitions(std::string_view cluster);
-  /// Attempts that hold or held this node, newest first.
-  [[nodiscard]] Result<std::vector<AttemptRow>> node_attempts(std::string_view cluster,
-                                                              std::string_view node,
-                                                              std::optional<Time> from,
-                                                              std::optional<Time> to,
-                                                              std::size_t limit = 1000);
+  /// Attempts that hold or held this node, newest first; of one user, or all.
+  [[nodiscard]] Result<std::vector<AttemptRow>> node_attempts(
+      std::string_view cluster, std::string_view node, std::optional<Time> from,
+      std::optional<Time> to, std::optional<std::uint32_t> uid = {}, std::size_t limit = 1000);
   [[nodiscard]] Result<std::optional<std::int64_t>> cursor(std::string_view name);
   [[nodiscard]] Result<std::vector<AgentRow>> agents();
 

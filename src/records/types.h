@@ -106,6 +106,7 @@ struct JobCounts {
 struct EventFilter {
   std::uint64_t after_id = 0;  ///< strictly after
   std::optional<AttemptId> attempt{};
+  std::optional<std::uint32_t> uid{};  ///< of this user's jobs, or of no job and no rank
   std::string cluster{}, node{};
   std::vector<model::EventKind> kinds{};
   std::optional<Time> from{}, to{};
