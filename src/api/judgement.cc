@@ -2,6 +2,7 @@
 #include "api/judgement.h"
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "api/agents.h"
@@ -107,13 +108,12 @@ void add_agent_sources(const Context& context, const std::set<std::string>& node
 
 /// The events of the attempt, and those of its nodes while it lived, each once.
 Result<std::vector<model::Event>> events_of(const Context& context, const model::Viewer& viewer,
-                                            const records::AttemptRow& row,
-                                            const std::set<std::string>& nodes) {
+                                            const records::AttemptRow& row) {
   records::EventFilter own;
   own.attempt = row.id;
   own.limit = 10'000;
   auto events = VETTA_TRY(context.query.events(viewer, own));
-  if (nodes.empty() || !row.attempt.start) return events;
+  if (!row.attempt.start) return events;
   records::EventFilter of_nodes;
   of_nodes.cluster = row.attempt.key.cluster;
   of_nodes.kinds = {model::EventKind::node_state, model::EventKind::agent_lost,
@@ -121,12 +121,14 @@ Result<std::vector<model::Event>> events_of(const Context& context, const model:
                     model::EventKind::source_back};
   of_nodes.from = *row.attempt.start;
   if (row.attempt.end) of_nodes.to = *row.attempt.end + std::chrono::minutes(10);
+  of_nodes.nodes_of = row.id;
+  of_nodes.newest_first = true;  // what came last ended it
   of_nodes.limit = 10'000;
   std::set<std::uint64_t> known;
   for (const model::Event& event : events) known.insert(event.id);
-  for (model::Event& event : VETTA_TRY(context.query.events(viewer, of_nodes)))
-    if ((event.node.empty() || nodes.contains(event.node)) && known.insert(event.id).second)
-      events.push_back(std::move(event));
+  auto found = VETTA_TRY(context.query.events(viewer, of_nodes));
+  for (model::Event& event : std::views::reverse(found))
+    if (known.insert(event.id).second) events.push_back(std::move(event));
   return events;
 }
 
@@ -180,7 +182,7 @@ Result<diagnose::WhyInput> collect_why(const Context& context, const model::View
   for (const auto& rank : ranks) input.ranks.push_back(rank.rank);
   std::set<std::string> nodes;
   for (const model::Allocation& allocation : input.allocations) nodes.insert(allocation.node);
-  input.events = VETTA_TRY(events_of(context, viewer, row, nodes));
+  input.events = VETTA_TRY(events_of(context, viewer, row));
   if (auto judged = context.diagnoses.get(context.query, viewer, row)) {
     input.diagnosis = std::move(judged->diagnosis);
     input.last_marks = std::move(judged->last_marks);

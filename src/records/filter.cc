@@ -101,6 +101,9 @@ EventConditions::EventConditions(const EventFilter& filter) {
     add("(a.uid=? OR (e.attempt IS NULL AND e.rank_id=0))", std::int64_t{*filter.uid});
   if (!filter.cluster.empty()) add("e.cluster=?", filter.cluster);
   if (!filter.node.empty()) add("e.node=?", filter.node);
+  if (filter.nodes_of)
+    add("(e.node='' OR e.node IN (SELECT node FROM allocations WHERE attempt=?))",
+        *filter.nodes_of);
   if (!filter.kinds.empty()) {
     const std::size_t count = std::min(filter.kinds.size(), values_max);
     conditions.push_back(fmt::format("e.kind IN ({})", marks(count)));

@@ -328,6 +328,28 @@ TEST_F(RecordsTest, RetentionTakesAllThatBelongsToAnAttempt) {
   EXPECT_TRUE(read().events({}).value().empty());
 }
 
+TEST_F(RecordsTest, EventsOfAnAttemptsNodesFillTheLimitAlone) {
+  const auto id = upsert(job(1)).id;
+  write([&](Writer& w) -> Result<void> {
+    std::vector<model::Allocation> held(1);
+    held[0].node = "n001";
+    held[0].span.start = at(1);
+    VETTA_TRY(w.set_allocations(id, held, at(10)));
+    model::Event event;
+    event.kind = model::EventKind::node_state;
+    for (const char* node : {"n001", "", "n001", "n002", "n003", "n002"}) {
+      event.node = node;
+      VETTA_TRY(w.add(event, std::nullopt, "alps"));
+    }
+    return {};
+  });
+  const auto found = read().events({.nodes_of = id, .newest_first = true, .limit = 2}).value();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].id, 3U);
+  EXPECT_EQ(found[1].node, "");
+  EXPECT_EQ(read().events({.nodes_of = id}).value().size(), 3U);
+}
+
 TEST_F(RecordsTest, AFailedWriteLeavesNothing) {
   const auto change = [](Writer& w) -> Result<void> {
     VETTA_TRY(w.upsert(job(1), ViewSource::controller, at(1)));

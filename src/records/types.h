@@ -108,6 +108,7 @@ struct EventFilter {
   std::optional<AttemptId> attempt{};
   std::optional<std::uint32_t> uid{};  ///< of this user's jobs, or of no job and no rank
   std::string cluster{}, node{};
+  std::optional<AttemptId> nodes_of{};  ///< of a node that this attempt held, or of no node
   std::vector<model::EventKind> kinds{};
   std::optional<Time> from{}, to{};
   bool newest_first = false;

@@ -177,3 +177,26 @@ def test_what_was_acknowledged_survives_kill_9(with_job: Vettad) -> None:
     assert marks_of(with_job) == 30
     ranks = with_job.get("/api/v1/jobs/7/ranks")["ranks"]
     assert [json.dumps(r["rank_id"]) for r in ranks] == [f'"{rank.rank_id}"']
+
+
+def test_other_nodes_do_not_hide_what_happened_to_a_jobs_own(with_job: Vettad) -> None:
+    def node_event(node: str, message: str) -> bytes:
+        return fake_agent.event(1, fake_agent.Rank(0, -1, node, rank_id=0), message)
+
+    others = fake_agent.Agent(str(with_job.socket), "n002", "toy")
+    for start in range(0, 10_000, 2_000):
+        events = [node_event("n002", f"IDLE → MIXED {start + i}") for i in range(2_000)]
+        others.wait_ack(others.batch(events=events))
+    own = fake_agent.Agent(str(with_job.socket), "n001", "toy")
+    own.wait_ack(own.batch(events=[node_event("n001", "ALLOCATED → DOWN*")]))
+    ended = running_job(7, "n001", State="NODE_FAIL")
+    before = with_job.get("/api/v1/jobs/7")["job"]
+    ended |= {"SubmitTime": int(before["submit"]), "EndTime": int(time.time())}
+    with_job.set_cluster(simple_cluster([ended]))
+
+    def why() -> str:
+        return json.dumps(with_job.get("/api/v1/jobs/7/why"), ensure_ascii=False)
+
+    wait_until("the node's own event is the cause", lambda: "ALLOCATED → DOWN*" in why())
+    own.close()
+    others.close()
