@@ -21,6 +21,8 @@ bool is_better_state(const Told& view, const Told& have, bool is_stale) {
   const int of_have = standing(have.attempt, have.source);
   if (of_view != of_have) return of_view > of_have;
   if (is_stale && of_view == 0) return false;
+  // Accounting tells of a job that lives, too, and later than it was so: the controller knows.
+  if (of_view == 0 && view.source != have.source) return view.source == ViewSource::controller;
   return std::tuple(view.as_of, static_cast<int>(view.source)) >=
          std::tuple(have.as_of, static_cast<int>(have.source));
 }

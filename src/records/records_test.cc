@@ -328,6 +328,14 @@ TEST_F(RecordsTest, RetentionTakesAllThatBelongsToAnAttempt) {
   EXPECT_TRUE(read().events({}).value().empty());
 }
 
+TEST_F(RecordsTest, AccountingDoesNotStateHowAJobThatLivesStands) {
+  upsert(job(1), ViewSource::controller, at(10));
+  upsert(job(1, JobState::resizing), ViewSource::accounting, at(20));
+  const auto id = upsert(job(1), ViewSource::controller, at(30)).id;
+  EXPECT_EQ(read().attempt(id).value()->attempt.state, JobState::running);
+  EXPECT_EQ(read().attempt(id).value()->source, ViewSource::controller);
+}
+
 TEST_F(RecordsTest, EventsOfAnAttemptsNodesFillTheLimitAlone) {
   const auto id = upsert(job(1)).id;
   write([&](Writer& w) -> Result<void> {
