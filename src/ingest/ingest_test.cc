@@ -584,6 +584,21 @@ TEST_F(IngestTest, OldSeriesGoThoughANewerWindowCannotBeSealed) {
   EXPECT_EQ(stand_.store->latest("load_1m", "alps").size(), 1U);
 }
 
+TEST_F(IngestTest, AListWithARecordThatCouldNotBeReadMissesNobody) {
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  auto partial = snapshot(15, {job(2, JobState::running)});
+  partial.jobs.refused = {{.line = 1, .reason = "SubmitTime is no time"}};
+  ASSERT_TRUE(stand_.ingest->take(partial));
+  EXPECT_EQ(row(1).gap, "");
+  ASSERT_TRUE(stand_.ingest->take(snapshot(18, {job(2, JobState::running)})));
+  EXPECT_NE(row(1).gap, "");
+  partial = snapshot(21, {job(1, JobState::running)});
+  partial.jobs.refused = {{.line = 2, .reason = "SubmitTime is no time"}};
+  ASSERT_TRUE(stand_.ingest->take(partial));
+  EXPECT_EQ(row(1).gap, "") << "it is back";
+  EXPECT_EQ(row(2).gap, "");
+}
+
 TEST_F(IngestTest, HetRanksUnderTheLeadersIdGoByNode) {
   auto leader = job(10, JobState::running);
   leader.het = model::Het{10, 0};

@@ -29,12 +29,13 @@ std::size_t hash_of(const std::vector<model::Allocation>& allocations) {
 }
 
 /// Jobs that a known list does not show stay open, with the reason; those that are back lose it.
-Result<void> note_vanished(records::Writer& writer, const std::string& cluster,
+/// A list with a record that could not be read misses nobody: it may be of any of them.
+Result<void> note_vanished(records::Writer& writer, const slurm::Snapshot& snapshot,
                            const AttemptIds& seen) {
-  for (const auto& open : VETTA_TRY(writer.reader().open_attempts(cluster))) {
+  for (const auto& open : VETTA_TRY(writer.reader().open_attempts(snapshot.cluster))) {
     const bool is_listed = seen.contains({open.key.job_id, open.key.submit});
-    if (is_listed == open.has_gap)
-      VETTA_TRY(writer.set_gap(open.id, is_listed ? std::string_view() : vanished));
+    if (is_listed != open.has_gap || (!is_listed && !snapshot.jobs.refused.empty())) continue;
+    VETTA_TRY(writer.set_gap(open.id, is_listed ? std::string_view() : vanished, snapshot.at));
   }
   return {};
 }
@@ -76,7 +77,7 @@ Result<AttemptIds> Ingest::State::keep_jobs(records::Writer& writer,
     ids[{attempt.key.job_id, attempt.key.submit}] = upsert.id;
     VETTA_TRY(follow(writer, upsert, taken));
   }
-  if (!is_stale) VETTA_TRY(note_vanished(writer, snapshot.cluster, ids));
+  if (!is_stale) VETTA_TRY(note_vanished(writer, snapshot, ids));
   return ids;
 }
 

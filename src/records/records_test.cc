@@ -328,6 +328,28 @@ TEST_F(RecordsTest, RetentionTakesAllThatBelongsToAnAttempt) {
   EXPECT_TRUE(read().events({}).value().empty());
 }
 
+TEST_F(RecordsTest, RetentionTakesWhatNobodyTellsTheEndOf) {
+  const Time day0 = at(0), day100 = at(100LL * 86'400), day110 = at(110LL * 86'400);
+  const auto vanished = upsert(job(1), ViewSource::controller, day0).id;
+  const auto alive = upsert(job(2), ViewSource::controller, day0).id;
+  const auto missed_now = upsert(job(3), ViewSource::controller, day0).id;
+  auto endless = job(4, JobState::cancelled);
+  endless.end.reset();
+  const auto without_end = upsert(endless, ViewSource::controller, day0).id;
+  std::size_t count = 0;
+  write([&](Writer& w) -> Result<void> {
+    VETTA_TRY(w.set_gap(vanished, "gone", at(60)));
+    VETTA_TRY(w.set_gap(missed_now, "gone", day110));  // it ran all the time
+    count = VETTA_TRY(w.remove_ended_before(day100, 10, {}));
+    return {};
+  });
+  EXPECT_EQ(count, 2U);
+  EXPECT_FALSE(read().attempt(vanished).value());
+  EXPECT_FALSE(read().attempt(without_end).value());
+  EXPECT_TRUE(read().attempt(alive).value());
+  EXPECT_TRUE(read().attempt(missed_now).value());
+}
+
 TEST_F(RecordsTest, AccountingDoesNotStateHowAJobThatLivesStands) {
   upsert(job(1), ViewSource::controller, at(10));
   upsert(job(1, JobState::resizing), ViewSource::accounting, at(20));

@@ -114,7 +114,14 @@ constexpr const char* own_jobs = R"sql(
 CREATE INDEX attempts_uid ON attempts(uid, submit, id, is_superseded, state);
 )sql";
 
-constexpr std::array steps{tables, indexes, rank_places, own_jobs};
+// Attempts whose end nobody told: retention asks for them.
+constexpr const char* endless = R"sql(
+ALTER TABLE attempts ADD COLUMN gap_at INTEGER;
+CREATE INDEX attempts_endless ON attempts(max(submit, as_of, described_at, coalesce(gap_at, 0)))
+  WHERE "end" IS NULL AND (is_final = 1 OR gap <> '');
+)sql";
+
+constexpr std::array steps{tables, indexes, rank_places, own_jobs, endless};
 
 Result<void> migrate_one(Database& database, const char* step, std::size_t number) {
   VETTA_TRY(database.execute("BEGIN IMMEDIATE"));

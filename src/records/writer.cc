@@ -235,10 +235,10 @@ Result<void> Writer::upsert_steps(AttemptId id, std::span<const model::Step> ste
   return {};
 }
 
-Result<void> Writer::set_gap(AttemptId id, std::string_view reason) {
-  auto statement =
-      VETTA_TRY(database_.prepare("UPDATE attempts SET gap=?2 WHERE id=?1 AND gap<>?2"));
-  statement.bind(id).bind(reason);
+Result<void> Writer::set_gap(AttemptId id, std::string_view reason, Time at) {
+  auto statement = VETTA_TRY(database_.prepare(
+      "UPDATE attempts SET gap=?2,gap_at=iif(?2='',NULL,?3) WHERE id=?1 AND gap<>?2"));
+  statement.bind(id).bind(reason).bind(at);
   return statement.run();
 }
 

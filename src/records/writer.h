@@ -57,7 +57,8 @@ class Writer {
   /// Ends the attempt's open allocations (and cuts those that end later).
   [[nodiscard]] Result<void> close_allocations(AttemptId id, Time end);
   [[nodiscard]] Result<void> upsert_steps(AttemptId id, std::span<const model::Step> steps);
-  [[nodiscard]] Result<void> set_gap(AttemptId id, std::string_view reason);
+  /// Why the end is not known, and since when; no reason: it is not missing.
+  [[nodiscard]] Result<void> set_gap(AttemptId id, std::string_view reason, Time at);
   [[nodiscard]] Result<void> set_sealed(AttemptId id, bool is_sealed);
 
   // Ranks
@@ -111,6 +112,7 @@ class Writer {
   [[nodiscard]] Result<void> remove_unplaced(std::int64_t id);
 
   /// Deletes at most `limit` attempts that ended before `before`, with all that belongs to them.
+  /// One whose end nobody told counts from when it was last spoken of, or missed.
   /// `remove_files` is called for each before the deletion is kept; its error stops the slice.
   /// Returns how many were deleted.
   [[nodiscard]] Result<std::size_t> remove_ended_before(

@@ -217,9 +217,12 @@ Result<std::size_t> Writer::remove_ended_before(
     const std::function<Result<void>(const model::AttemptKey&)>& remove_files) {
   std::vector<std::pair<AttemptId, model::AttemptKey>> old;
   {
+    // Of an attempt whose end nobody told: when it was last spoken of.
     auto statement = VETTA_TRY(database_.prepare(
-        "SELECT id,cluster,job_id,submit FROM attempts WHERE is_final=1 AND \"end\"<? "
-        "ORDER BY \"end\" LIMIT ?"));
+        "SELECT id,cluster,job_id,submit FROM attempts WHERE id IN ("
+        "SELECT id FROM attempts WHERE is_final=1 AND \"end\"<?1 UNION ALL "
+        "SELECT id FROM attempts WHERE \"end\" IS NULL AND (is_final=1 OR gap<>'') "
+        "AND max(submit,as_of,described_at,coalesce(gap_at,0))<?1) ORDER BY \"end\" LIMIT ?2"));
     statement.bind(before).bind(limit);
     while (VETTA_TRY(statement.step())) {
       auto& [id, key] = old.emplace_back();
