@@ -86,6 +86,19 @@ struct Poller::Memory {
     return sum * 60.0 / span;
   }
 
+  /// What the last asking of the other questions failed with, if one did.
+  [[nodiscard]] std::optional<std::pair<model::Knowledge, Error>> failure() const {
+    std::optional<std::pair<model::Knowledge, Error>> out;
+    const auto look = [&](const auto& answer) {
+      if (!out && answer.asked != Time() && !answer.is_known())
+        out = {answer.knowledge, answer.why};
+    };
+    look(nodes);
+    look(partitions);
+    look(allocations);
+    return out;
+  }
+
   /// Forgets jobs that hold nothing any more; answers whether scontrol has to be asked.
   bool follow(const std::vector<model::Attempt>& jobs) {
     std::map<model::AttemptKey, Holder> next;
@@ -277,7 +290,11 @@ void Poller::round() {
   if (const auto name = reader_.cluster_name()) snapshot.cluster = *name;
   state_.last_round = began;
   state_.round_took = clock_.monotonic() - began;
-  note_source(controller, snapshot.jobs.knowledge, snapshot.jobs.why, at);
+  // Each of its answers is the controller's: one that fails for ever must not go untold.
+  if (const auto failure = memory_->failure(); snapshot.jobs.is_known() && failure)
+    note_source(controller, failure->first, failure->second, at);
+  else
+    note_source(controller, snapshot.jobs.knowledge, snapshot.jobs.why, at);
   {
     const std::lock_guard lock(mutex_);
     load_.rpcs_per_minute_vetta = memory_->per_minute(clock_.monotonic());

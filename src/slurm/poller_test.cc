@@ -191,6 +191,28 @@ TEST_F(PollerTest, AFailureIsNoEmptyCluster) {
   EXPECT_TRUE(source.last_success);
 }
 
+TEST_F(PollerTest, AQuestionForNodesThatFailsIsTold) {
+  jobs = {{.id = 7}};
+  Poller one = poller();
+  one.step();
+  const auto success = one.sources()[0].last_success;
+  for (const char* question : {"show node", "show partition"}) {
+    runner->on_exit(question, 1, "Unable to contact slurm controller (connect failure)");
+    clock += 10min;
+    one.step();
+    EXPECT_TRUE(snapshots.back().jobs.is_known());
+    const auto source = one.sources()[0];
+    EXPECT_EQ(source.knowledge, model::Knowledge::could_not_ask) << question;
+    EXPECT_TRUE(source.reason.contains("slurmctld does not answer")) << source.reason;
+    EXPECT_EQ(source.last_success, success);
+    runner->on("show node", "NodeName=n1 State=MIXED CPUTot=4\n");
+    runner->on("show partition", "PartitionName=main State=UP\n");
+  }
+  clock += 10min;
+  one.step();
+  EXPECT_EQ(one.sources()[0].knowledge, model::Knowledge::known);
+}
+
 TEST_F(PollerTest, KeepsALargeClusterWithinTheBudgetInEveryMinute) {
   jobs = {{.id = 7}, {.id = 8, .state = "PENDING", .nodes = "", .tasks = "0-19999"}};
   pending = 20'000;
