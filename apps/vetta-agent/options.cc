@@ -170,11 +170,6 @@ Result<void> take_names(const Flags& flags, Config& file, collect::Settings& set
   return {};
 }
 
-std::string span_text(Duration span) {
-  return toml_text(
-      fmt::format("{}ms", std::chrono::duration_cast<std::chrono::milliseconds>(span).count()));
-}
-
 }  // namespace
 
 std::string help() {
@@ -191,7 +186,7 @@ std::string dump_config(const collect::Settings& settings) {
          fmt::format("cluster = {}\nnode = {}\nrundir = {}\n", toml_text(settings.cluster),
                      toml_text(settings.node), toml_text(settings.rundir)) +
          fmt::format("spool_max = {}\nrings_max = {}\nsample_period = {}\n", settings.spool_max,
-                     settings.rings_max, span_text(settings.sample_period)) +
+                     settings.rings_max, toml_text(print_span(settings.sample_period))) +
          (settings.shared_host ? fmt::format("shared_host = {}\n", *settings.shared_host)
                                : "# shared_host = false\n");
 }

@@ -80,7 +80,7 @@ std::unexpected<Error> needs_value(const std::string& name) {
   constexpr std::pair<std::string_view, std::string_view> examples[] = {
       {"--config", "/etc/vetta/vettad.toml"},
       {"--state", "/var/lib/vetta"},
-      {"--listen", "127.0.0.1:6820"},
+      {"--listen", "127.0.0.1:7117"},
       {"--port-file", "/tmp/vettad.port"},
       {"--token-file", "/etc/vetta/token"},
       {"--cluster", "alps"},
@@ -187,11 +187,6 @@ Result<void> check(const Options& options) {
   return {};
 }
 
-std::string span_text(Duration span) {
-  return toml_text(
-      fmt::format("{}s", std::chrono::duration_cast<std::chrono::seconds>(span).count()));
-}
-
 }  // namespace
 
 Result<Options> read_options(const std::vector<std::string>& words) {
@@ -224,8 +219,8 @@ std::string dump_config(const Options& o) {
   out += fmt::format(
       "visibility = {}\nkeep = {}\nkeep_series = {}\nsample_period = {}\nthreads = {}\n"
       "rpcs_per_minute_max = {:.0f}\n",
-      toml_text(o.visibility), span_text(o.keep), span_text(o.keep_series),
-      span_text(o.sample_period), o.threads, std::max(1.0, o.rpcs_per_minute_max));
+      toml_text(o.visibility), toml_text(print_span(o.keep)), toml_text(print_span(o.keep_series)),
+      toml_text(print_span(o.sample_period)), o.threads, std::max(1.0, o.rpcs_per_minute_max));
   return out;
 }
 

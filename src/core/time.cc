@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
+#include <utility>
 #include <vector>
 
 namespace vetta {
@@ -138,6 +139,18 @@ Result<Duration> parse_span(std::string_view text) {
                   "write it as 90s, 5m or 1h30m");
   }
   return from_seconds(total);
+}
+
+std::string print_span(Duration d) {
+  constexpr std::pair<std::string_view, Duration> units[] = {
+      {"d", std::chrono::days(1)},          {"h", std::chrono::hours(1)},
+      {"m", std::chrono::minutes(1)},       {"s", std::chrono::seconds(1)},
+      {"ms", std::chrono::milliseconds(1)}, {"us", std::chrono::microseconds(1)},
+  };
+  if (d == Duration::zero()) return "0s";
+  for (const auto& [name, unit] : units)
+    if (d % unit == Duration::zero()) return fmt::format("{}{}", d / unit, name);
+  return fmt::format("{}ns", d.count());
 }
 
 }  // namespace vetta

@@ -56,5 +56,7 @@ using Time = std::chrono::sys_time<Duration>;
 [[nodiscard]] Result<std::optional<Duration>> parse_slurm_span(std::string_view text);
 /// Spans that people type: 500ms, 10s, 5m, 2h, 1d, 1h30m; a bare number counts seconds.
 [[nodiscard]] Result<Duration> parse_span(std::string_view text);
+/// As parse_span reads it, in the largest unit of which it is a whole number: 90d, 1500ms, 0s.
+[[nodiscard]] std::string print_span(Duration d);
 
 }  // namespace vetta

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#ifndef VETTA_NO_RAPIDCHECK
+#include <rapidcheck.h>
+#endif
+
 namespace vetta {
 namespace {
 
@@ -31,6 +35,22 @@ TEST(Span, ReadsUnits) {
   EXPECT_EQ(parse_span("2").value(), 2s);
   EXPECT_FALSE(parse_span("2 weeks"));
   EXPECT_FALSE(parse_span(""));
+}
+
+TEST(Time, PrintsSpansAsItReadsThem) {
+  EXPECT_EQ(print_span(24h * 90), "90d");
+  EXPECT_EQ(print_span(25h), "25h");
+  EXPECT_EQ(print_span(90min), "90m");
+  EXPECT_EQ(print_span(10s), "10s");
+  EXPECT_EQ(print_span(1500ms), "1500ms");
+  EXPECT_EQ(print_span(0s), "0s");
+#ifndef VETTA_NO_RAPIDCHECK
+  EXPECT_TRUE(rc::check("parse_span(print_span(x)) == x", [] {
+    const Duration unit = *rc::gen::element<Duration>(1ns, 1us, 1ms, 1s, 1min, 1h, 24h);
+    const Duration span = *rc::gen::inRange(0, 3000) * unit;
+    RC_ASSERT(parse_span(print_span(span)).value() == span);
+  }));
+#endif
 }
 
 TEST(Time, PrintsForMachinesAndPeople) {

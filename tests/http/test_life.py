@@ -112,7 +112,7 @@ def test_a_file_of_settings(fresh: Vettad) -> None:
     assert run(fresh, "--config", str(path), "--check-config").returncode == 0
     dumped = run(fresh, "--config", str(path), "--dump-config", "--threads", "3")
     assert dumped.returncode == 0
-    assert 'keep = "2592000s"' in dumped.stdout
+    assert 'keep = "30d"' in dumped.stdout
     assert "threads = 3" in dumped.stdout
     again = fresh.dir / "again.toml"
     again.write_text(dumped.stdout)
