@@ -124,6 +124,7 @@ def test_a_loaders_start_before_the_step_is_data_and_no_phases_loss(program: Pro
                 time.sleep(0.05)
                 return iter([1, 2, 3])
         it = iter(probe.wrap(Loader()))
+        time.sleep(0.5)
         with probe.step(0) as s:
             with s.phase("forward"):
                 next(it)
@@ -138,6 +139,7 @@ def test_a_loaders_start_before_the_step_is_data_and_no_phases_loss(program: Pro
     before, within, after = program.ring().steps
     assert before.phases["data"] is not None and before.phases["data"] >= 50e6
     assert before.phases["forward"] is not None
+    assert before.duration < 500e6  # what lies between is neither data nor step
     assert within.phases["data"] is not None and within.phases["data"] >= 50e6
     assert within.phases["forward"] is not None and within.phases["forward"] < 50e6
     assert after.phases["data"] is not None and after.phases["data"] < 50e6

@@ -273,8 +273,10 @@ class _Wrapped:
         finally:
             _show_back()
         now = _monotonic_ns()
-        _data_before_step(start, now)
-        return _TimedIterator(iterator, 0 if _is_in_step() else now - start)
+        if _is_in_step():
+            _data_before_step(start, now)
+            start = now
+        return _TimedIterator(iterator, now - start)
 
     def __next__(self) -> Any:
         start = _monotonic_ns()
@@ -313,9 +315,11 @@ class _TimedIterator:
 
     def __next__(self) -> Any:
         start = _monotonic_ns()
-        if not _is_in_step():  # else the step has taken the start-up already
-            start -= self._start_up
-        self._start_up = 0
+        start_up, self._start_up = self._start_up, 0
+        if not _is_in_step():
+            start -= start_up
+        elif start_up:
+            _lengthen_step(start_up)
         _show_data()
         try:
             item = next(self._iterator)
@@ -326,6 +330,17 @@ class _TimedIterator:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_iterator"], name)
+
+
+def _lengthen_step(data_ns: int) -> None:
+    """The current step waited for data already before it began."""
+    try:
+        step = _recorder.local.step
+        step._start -= data_ns
+        step._real -= data_ns
+        step._phases[_DATA] = max(step._phases[_DATA], 0) + data_ns
+    except Exception as error:
+        _recorder.fault(error)
 
 
 def _is_in_step() -> bool:
