@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "records/attempt_columns_detail.h"
 #include "records/event_columns_detail.h"
 #include "records/filter_detail.h"
 
@@ -47,9 +48,12 @@ void Conditions::add_any(std::string_view column, const std::vector<std::string>
 }
 
 Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& after) {
-  if (!filter.all_attempts) add("is_superseded=0");
+  // A '+' keeps a column that holds few values from choosing the index: what it would find is half
+  // of all rows, out of order. With states, attempts_state finds few.
+  const bool by_state = !filter.states.empty() && filter.users.empty() && !filter.uid;
+  if (!filter.all_attempts) add(by_state ? "is_superseded=0" : "+is_superseded=0");
   if (filter.active_only) add("is_final=0");
-  if (!filter.cluster.empty()) add("cluster=?", filter.cluster);
+  if (!filter.cluster.empty()) add("+cluster=?", filter.cluster);
   if (filter.uid) add("uid=?", std::int64_t{*filter.uid});
   add_any("user", filter.users);
   add_any("account", filter.accounts);
@@ -83,6 +87,22 @@ Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& 
 
 std::string Conditions::where() const {
   return conditions_.empty() ? "" : fmt::format("WHERE {}", fmt::join(conditions_, " AND "));
+}
+
+std::string Conditions::ids() const {
+  return fmt::format("SELECT id FROM attempts {} ORDER BY submit DESC, id DESC LIMIT ?", where());
+}
+
+std::string Conditions::page() const {
+  return fmt::format("SELECT id,{} FROM attempts WHERE id IN ({}) ORDER BY submit DESC, id DESC",
+                     attempt_column_names(), ids());
+}
+
+std::string Conditions::counts() const {
+  return fmt::format(
+      "SELECT state, count(*) FROM (SELECT state FROM attempts {} LIMIT ?) "
+      "GROUP BY state ORDER BY state",
+      where());
 }
 
 void Conditions::bind(Statement& statement) const {

@@ -18,11 +18,17 @@ class Conditions {
  public:
   Conditions(const JobFilter& filter, const std::optional<JobCursor>& after);
 
-  /// "WHERE …", or nothing.
-  [[nodiscard]] std::string where() const;
+  /// The rows of a page, newest first; the limit is bound last.
+  [[nodiscard]] std::string ids() const;
+  /// The same as whole rows, so that sorting and skipping never read those.
+  [[nodiscard]] std::string page() const;
+  /// Rows of each state; how many are counted at most is bound last.
+  [[nodiscard]] std::string counts() const;
   void bind(Statement& statement) const;
 
  private:
+  /// "WHERE …", or nothing.
+  [[nodiscard]] std::string where() const;
   void add(std::string condition);
   void add(std::string condition, Value value);
   void add_any(std::string_view column, const std::vector<std::string>& values);

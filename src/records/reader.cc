@@ -50,8 +50,7 @@ Reader::~Reader() {
 Result<JobPage> Reader::jobs(const JobFilter& filter, const std::optional<JobCursor>& after,
                              std::size_t limit) {
   const Conditions conditions(filter, after);
-  auto statement = VETTA_TRY(lease_->database->prepare(select_attempts(
-      fmt::format("{} ORDER BY submit DESC, id DESC LIMIT ?", conditions.where()))));
+  auto statement = VETTA_TRY(lease_->database->prepare(conditions.page()));
   conditions.bind(statement);
   statement.bind(row_limit(limit, 10'000) + 1);
   JobPage page;
@@ -66,10 +65,7 @@ Result<JobPage> Reader::jobs(const JobFilter& filter, const std::optional<JobCur
 
 Result<JobCounts> Reader::count_jobs(const JobFilter& filter, std::uint64_t rows_max) {
   const Conditions conditions(filter, std::nullopt);
-  auto statement = VETTA_TRY(lease_->database->prepare(
-      fmt::format("SELECT state, count(*) FROM (SELECT state FROM attempts {} LIMIT ?) "
-                  "GROUP BY state ORDER BY state",
-                  conditions.where())));
+  auto statement = VETTA_TRY(lease_->database->prepare(conditions.counts()));
   conditions.bind(statement);
   statement.bind(rows_max);
   JobCounts counts;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "records/database_detail.h"
+#include "records/filter_detail.h"
 #include "records/schema_detail.h"
 
 namespace vetta::records {
@@ -198,6 +199,42 @@ TEST_F(RecordsTest, PagesAndFilters) {
   EXPECT_EQ(count({.cluster = "other"}), 0U);
   EXPECT_EQ(count({.to = at(3)}), 29U);
   EXPECT_EQ(count({.from = at(109)}), 78U);
+}
+
+TEST_F(RecordsTest, NoListReadsWholeRowsToSortOrToCountThem) {
+  auto database = Database::open({.path = dir_ / "plans.db", .is_writer = true}).value();
+  ASSERT_TRUE(migrate(*database, schema_steps()));
+  const auto plan_of = [&](const std::string& sql) {
+    auto statement = database->prepare("EXPLAIN QUERY PLAN " + sql).value();
+    std::string plan;
+    while (statement.step().value()) {
+      for (int column = 0; column < 3; ++column) statement.skip();
+      plan += statement.text() + "\n";
+    }
+    return plan;
+  };
+  const std::vector<JobFilter> filters{
+      {},
+      {.cluster = "alps"},
+      {.active_only = true},
+      {.all_attempts = true},
+      {.users = {"a"}},
+      {.users = {"a", "b"}},
+      {.users = {"a"}, .states = {JobState::running}},
+      {.accounts = {"a"}},
+      {.states = {JobState::running}},
+      {.states = {JobState::running, JobState::pending}},
+      {.partitions = {"gpu"}, .name_contains = "train"},
+      {.uid = 7},
+      {.from = at(0), .to = at(1)},
+  };
+  for (const auto& filter : filters) {
+    const Conditions conditions(filter, std::nullopt);
+    const auto page = plan_of(conditions.ids());
+    EXPECT_TRUE(page.contains("COVERING INDEX") || !page.contains("TEMP B-TREE")) << page;
+    const auto counts = plan_of(conditions.counts());
+    EXPECT_TRUE(counts.contains("COVERING INDEX")) << conditions.counts() << "\n" << counts;
+  }
 }
 
 TEST_F(RecordsTest, AllocationsCloseOnceAndStayClosed) {
