@@ -25,27 +25,24 @@ FILES = {
     """,
     "tensor.py": """
         import time
-        class Device:
-            type = "cpu"
         class Tensor:
-            device = Device()
+            is_cpu = True
             def __init__(self, value=0.5, shape=(8, 3), parameters=(), waits=0.0):
                 self.value, self.shape = value, shape
                 self.parameters, self.waits = parameters, waits
-            def numel(self): return 1
-            def detach(self): return self
-            def __float__(self): return self.value
+            def item(self): return self.value
             def backward(self):
                 import torch
                 torch.autograd.backward(self)
         class Parameter:
             requires_grad = True
-            def __init__(self): self.hooks = {}
+            _backward_hooks = None
             def register_hook(self, hook):
-                key = object()
-                self.hooks[key] = hook
+                if self._backward_hooks is None: self._backward_hooks = {}
+                hooks, key = self._backward_hooks, object()
+                hooks[key] = hook
                 class Handle:
-                    def remove(_): self.hooks.pop(key)
+                    def remove(_): hooks.pop(key)
                 return Handle()
     """,
     "autograd/__init__.py": """
@@ -53,7 +50,7 @@ FILES = {
         def backward(tensors, grad_tensors=None):
             for parameter in reversed(tensors.parameters):
                 time.sleep(0.002)
-                for hook in list(parameter.hooks.values()): assert hook(None) is None
+                for hook in list((parameter._backward_hooks or {}).values()): assert hook(None) is None
             time.sleep(tensors.waits)
     """,
     "utils/__init__.py": "from . import data, hooks",

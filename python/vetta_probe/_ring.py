@@ -8,6 +8,7 @@ Not thread-safe: the recorder holds a lock around every call.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import struct
@@ -36,7 +37,7 @@ WRITER_HEADER = struct.Struct("<iiii")  # at 48: pid, rank, local_rank, world_si
 JOB_HEADER = struct.Struct(
     "<QII16s16sIIi"
 )  # at 64: start_ticks, uid, closed, job, step, restart, elastic, task
-NOW = struct.Struct("<qIIq")  # at 128: step, phase, zero, CLOCK_REALTIME of entering it
+NOW = struct.Struct("<qQq")  # at 128: step, phase, CLOCK_REALTIME of entering it
 STEP_BODY = struct.Struct("<QqqqqqqqqqddI12x")  # at 16 of a slot
 NOTE_BODY = struct.Struct("<QHHq92s")  # at 16 of a slot: 20 + 92 bytes
 SLOT_HEAD = struct.Struct("<QII")  # sequence, kind, crc
@@ -121,6 +122,10 @@ class RingWriter:
             os.close(descriptor)
             raise
         self._descriptor = descriptor
+        # show(step, phase, real_ns): where the rank is from now on, in this step (or BETWEEN_STEPS)
+        # and in this phase (0: in none, else 1 + its index in PHASES). A reader may see it
+        # half-written, until it looks again. No method, so that a phase costs one call less.
+        self.show = functools.partial(NOW.pack_into, self._map, NOW_AT)
         self._bytes = memoryview(self._map)
         self._u64 = self._bytes[:HEADER_BYTES].cast("Q")
         self._u32 = self._bytes[:HEADER_BYTES].cast("I")
@@ -167,12 +172,6 @@ class RingWriter:
         self._bytes[at : at + SLOT_BYTES] = slot
         self._u64[_WRITTEN] = sequence
         self.sequence = sequence
-
-    def show(self, step: int, phase: int, real_ns: int, _pack: Any = NOW.pack_into) -> None:
-        """Where the rank is from now on: in this step (or BETWEEN_STEPS) and in this phase (0: in
-        none, else 1 + its index in PHASES). A reader may see it half-written, until it looks
-        again."""
-        _pack(self._map, NOW_AT, step, phase, 0, real_ns)
 
     def write_note(self, kind: int, text: str, real_ns: int = 0) -> None:
         """A note and its continuations. `written` moves once, so that a reader sees the note whole

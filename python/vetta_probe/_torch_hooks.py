@@ -29,7 +29,7 @@ COLLECTIVES = (
     "_all_gather_base _reduce_scatter_base"
 ).split()
 LEARNING_PASSES = 2  # in which all gradients are watched
-LAST_GRADIENTS = 4  # that are watched from then on
+LAST_GRADIENTS = 2  # that are watched from then on
 WATCHED_MAX = 4096  # gradients, while learning
 
 _NAN = float("nan")
@@ -40,6 +40,7 @@ class Hooks:
         self.tracker = tracker
         self._undo: List[Callable[[], None]] = []
         self._open_steps: Dict[int, List[int]] = {}
+        self._spent: List[Any] = []  # parameters whose gradients are watched no longer
 
     def install(self, torch: Any) -> None:
         for part in (
@@ -249,7 +250,9 @@ class Hooks:
                 original(module, *args, **kwargs)
                 try:
                     if tracker.recorder.is_ready():
-                        LastGradients(tracker, unserializable).watch(module, hooks._undo)
+                        watch = LastGradients(tracker, unserializable, hooks._spent)
+                        watch.start(module)
+                        hooks._undo.append(watch.stop)
                 except Exception as error:
                     hooks._fault(error)
 
@@ -260,6 +263,8 @@ class Hooks:
             def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
                 if not torch.is_grad_enabled():
                     return original(module, *args, **kwargs)
+                if hooks._spent:
+                    drop_empty_hooks(hooks._spent)
                 token = hooks._enter(tracker.forward_begin)
                 try:
                     return original(module, *args, **kwargs)
@@ -335,28 +340,36 @@ class Hooks:
 
 class LastGradients:
     """Watches which gradients of a DDP module are ready last: all of them in the first passes, then
-    a handful."""
+    the last two."""
 
-    def __init__(self, tracker: Tracker, unserializable: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, tracker: Tracker, unserializable: Callable[[Any], Any], spent: List[Any]
+    ) -> None:
         self._tracker = tracker
         self._unserializable = unserializable
+        self._spent = spent
         self._seen: List[Tuple[int, int]] = []  # (when, index) of this pass
-        self._handles: Dict[int, Any] = {}
+        self._watched: Dict[int, Tuple[Any, Any]] = {}  # parameter and its hook's handle
         self._passes = 0
         self._scores: Dict[int, int] = {}
         self._ready = 0  # of the pass that is under way, once learning is over
         self._pass = 0
 
-    def watch(self, module: Any, undo: List[Callable[[], None]]) -> None:
+    def start(self, module: Any) -> None:
         parameters = [p for p in module.parameters() if p.requires_grad][:WATCHED_MAX]
         for index, parameter in enumerate(parameters):
-            self._handles[index] = parameter.register_hook(self._learner(index))
-        undo.append(self.unwatch)
+            self._watched[index] = (parameter, parameter.register_hook(self._learner(index)))
 
-    def unwatch(self) -> None:
-        for handle in self._handles.values():
+    def stop(self) -> None:
+        self._keep([])
+        drop_empty_hooks(self._spent)
+
+    def _keep(self, indices: List[int]) -> None:
+        """Watch these and no others."""
+        for index in [index for index in self._watched if index not in indices]:
+            parameter, handle = self._watched.pop(index)
             handle.remove()
-        self._handles.clear()
+            self._spent.append(parameter)
 
     def _learner(self, index: int) -> Callable[[Any], None]:
         tracker = self._tracker
@@ -365,18 +378,15 @@ class LastGradients:
             tracker.last_gradient = now = time.monotonic_ns()
             if self._passes < LEARNING_PASSES:
                 self._learn(index, now)
-            else:
-                self._count_ready()
+                return
+            if self._pass != tracker.passes:
+                self._pass, self._ready = tracker.passes, 0
+            self._ready += 1
+            if self._ready == len(self._watched):
+                tracker.gradients_ready()
 
         marked: Callable[[Any], None] = self._unserializable(ready)
         return marked
-
-    def _count_ready(self) -> None:
-        if self._pass != self._tracker.passes:
-            self._pass, self._ready = self._tracker.passes, 0
-        self._ready += 1
-        if self._ready == len(self._handles):
-            self._tracker.gradients_ready()
 
     def _learn(self, index: int, now: int) -> None:
         if any(
@@ -392,10 +402,16 @@ class LastGradients:
         self._seen = []
         self._passes += 1
         if self._passes >= LEARNING_PASSES:
-            keep = sorted(self._scores, key=lambda index: self._scores[index])[:LAST_GRADIENTS]
-            for index in list(self._handles):
-                if index not in keep:
-                    self._handles.pop(index).remove()
+            self._keep(sorted(self._scores, key=lambda index: self._scores[index])[:LAST_GRADIENTS])
+
+
+def drop_empty_hooks(parameters: List[Any]) -> None:
+    """PyTorch goes on wrapping every gradient for Python while a dictionary of hooks is there, be
+    it empty. Not to be called from a hook: it would end what runs."""
+    while parameters:
+        parameter = parameters.pop()
+        if parameter._backward_hooks is not None and not parameter._backward_hooks:
+            parameter._backward_hooks = None
 
 
 def _second(_: Any, second: Any) -> Any:
@@ -406,12 +422,13 @@ def batch_size(batch: Any, depth: int = 4) -> Optional[int]:
     """The first dimension of the first tensor in a batch that a loader has collated."""
     try:
         for _ in range(depth):
+            if isinstance(batch, (list, tuple)):
+                batch = batch[0]
+                continue
             shape = getattr(batch, "shape", None)
             if shape is not None:
                 return int(shape[0]) if len(shape) else None
-            if isinstance(batch, (list, tuple)):
-                batch = batch[0]
-            elif hasattr(batch, "values"):
+            if hasattr(batch, "values"):
                 batch = next(iter(batch.values()))
             else:
                 return None
@@ -425,8 +442,8 @@ def loss_of(tensors: Any) -> float:
     device."""
     try:
         tensor = tensors[0] if isinstance(tensors, (list, tuple)) else tensors
-        if tensor.device.type == "cpu" and tensor.numel() == 1:
-            return float(tensor.detach())
+        if tensor.is_cpu:
+            return float(tensor.item())  # raises if there are several
     except Exception:
         pass
     return _NAN

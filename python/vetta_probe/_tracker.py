@@ -23,8 +23,8 @@ framework.
 
 from __future__ import annotations
 
-import threading
 import time
+from threading import get_ident
 from typing import Callable, List, Optional, Tuple
 
 from ._recorder import Recorder
@@ -50,7 +50,8 @@ class Span:
         self.backwards = 0
 
     def add(self, phase: int, ns: int) -> None:
-        self.phases[phase] = max(self.phases[phase], 0) + ns
+        known = self.phases[phase]
+        self.phases[phase] = known + ns if known > 0 else ns
 
     def merge(self, later: Span) -> None:
         for phase, ns in enumerate(later.phases):
@@ -100,45 +101,50 @@ class Tracker:
     # -- phases ----------------------------------------------------------------------------------
 
     def _is_mine(self) -> bool:
-        if self.recorder.is_off or self.recorder.is_hand:
+        recorder = self.recorder
+        if recorder.is_off or recorder.is_hand:
             return False
-        thread = threading.get_ident()
+        thread = get_ident()
         if self._thread == 0:
             self._thread = thread
         return thread == self._thread
 
     def _begin(self, phase: int, now: int) -> int:
         """Enter a phase; returns the token for `_end`."""
-        if self._span is None:
-            self._span = Span(now)
-        depth = len(self._stack)
+        span, stack = self._span, self._stack
+        if span is None:
+            span = self._span = Span(now)
+        depth = len(stack)
         if depth:
-            self._span.add(self._stack[-1], now - self._since)
+            span.add(stack[-1], now - self._since)
         elif self._gap >= 0:
             self._gap += now - self._gap_since
-        self._stack.append(phase)
+        stack.append(phase)
         self._since = now
-        self._show(phase)
+        self._show()
         return depth
 
     def _end(self, depth: int, now: int) -> None:
-        """Leave what was entered since `depth`: also what an exception has left open."""
-        if len(self._stack) <= depth:
+        """Leave what was entered since `depth`: also what an exception has left open. The caller
+        shows where the rank is then."""
+        stack = self._stack
+        if len(stack) <= depth:
             return
         if self._span is not None:
-            self._span.add(self._stack[-1], now - self._since)
-        del self._stack[depth:]
+            self._span.add(stack[-1], now - self._since)
+        del stack[depth:]
         self._since = self._gap_since = now
-        self._show(self._stack[-1] if self._stack else MISSING)
 
-    def _show(self, phase: int) -> None:
+    def _show(self, waits_for_others: bool = False) -> None:
         """Tell where the rank is from now on: in the step that has not been given out yet."""
         number = self.steps if self._held is None else self.steps + 1
+        stack = self._stack
+        phase = ALLREDUCE if waits_for_others else stack[-1] if stack else MISSING
         self.recorder.show(number, phase + 1, self._wall())
 
     def _settle_forward(self, now: int) -> None:
         """A forward that has returned ends where it returned, unless a backward pass comes next."""
-        if self._forward_end and self._stack and self._stack[-1] == FORWARD:
+        if self._stack and self._stack[-1] == FORWARD:
             self._end(len(self._stack) - 1, now)
         self._forward_end = 0
 
@@ -148,7 +154,8 @@ class Tracker:
         if not self._is_mine():
             return -1
         now = self._clock()
-        self._settle_forward(self._forward_end or now)
+        if self._forward_end:
+            self._settle_forward(self._forward_end)
         if not self._stack or OPTIMIZER in self._stack:
             self._stack.clear()
             self._optimizer_depth = self._forward_depth = 0
@@ -164,6 +171,7 @@ class Tracker:
             return
         now = self._clock()
         self._end(token, now)
+        self._show()
         span = self._span
         if is_exhausted:
             if span is not None and span.backwards == 0:
@@ -205,7 +213,8 @@ class Tracker:
                 return -1
             self.recorder.seek(SOURCE_INJECTED)
         now = self._clock()
-        self._settle_forward(now)
+        if self._forward_end:
+            self._settle_forward(now)
         token = self._begin(BACKWARD, now)
         if self._span is not None:
             self._span.backwards += 1
@@ -222,7 +231,7 @@ class Tracker:
         from a thread of the framework, while the training thread waits in the pass."""
         recorder = self.recorder
         if self._stack[-1:] == [BACKWARD] and not recorder.is_hand:
-            self._show(ALLREDUCE)
+            self._show(waits_for_others=True)
 
     def backward_end(self, token: int, loss: float) -> None:
         if token < 0:
@@ -231,9 +240,11 @@ class Tracker:
         last = self.last_gradient
         if last > self._since and len(self._stack) == token + 1:
             # The rank's own part of the pass is over; what follows is the others'.
-            self._end(token, last)
-            token = self._begin(ALLREDUCE, last)
+            if self._span is not None:
+                self._span.add(BACKWARD, last - self._since)
+            self._stack[-1], self._since = ALLREDUCE, last
         self._end(token, now)
+        self._show()
         if self._span is not None:
             self._span.loss = loss if self._span.backwards == 1 else _NAN
 
@@ -241,18 +252,21 @@ class Tracker:
         if not self._is_mine():
             return -1
         now = self._clock()
-        self._settle_forward(self._forward_end or now)
+        if self._forward_end:
+            self._settle_forward(self._forward_end)
         return self._begin(ALLREDUCE, now)
 
     def collective_end(self, token: int) -> None:
         if token >= 0:
             self._end(token, self._clock())
+            self._show()
 
     def optimizer_begin(self) -> int:
         if not self._is_mine():
             return -1
         now = self._clock()
-        self._settle_forward(self._forward_end or now)
+        if self._forward_end:
+            self._settle_forward(self._forward_end)
         self._optimizer_depth += 1
         return self._begin(OPTIMIZER, now)
 
@@ -261,12 +275,13 @@ class Tracker:
         if token < 0:
             return
         now = self._clock()
-        self._settle_forward(self._forward_end or now)
+        if self._forward_end:
+            self._settle_forward(self._forward_end)
         self._end(token, now)
         self._optimizer_depth = max(0, self._optimizer_depth - 1)
         if is_done and self._optimizer_depth == 0:
             self._iteration_may_end(optimizer, now)
-            self._show(self._stack[-1] if self._stack else MISSING)
+        self._show()
 
     def _has_trained(self) -> bool:
         return self.steps > 0 or (self._span is not None and self._span.backwards > 0)

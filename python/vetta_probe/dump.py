@@ -138,8 +138,8 @@ def parse_ring(data: bytes) -> Ring:
 
 
 def _now(data: bytes) -> Optional[Now]:
-    step, phase, zero, real = NOW.unpack_from(data, NOW_AT)
-    if real <= 0 or zero != 0 or phase > len(PHASES) or step < -1:
+    step, phase, real = NOW.unpack_from(data, NOW_AT)
+    if real <= 0 or phase > len(PHASES) or step < -1:
         return None  # an older probe's, or half-written
     return Now(step if step >= 0 else None, PHASES[phase - 1] if phase else None, real)
 
