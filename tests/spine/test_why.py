@@ -37,6 +37,23 @@ def limited(stack: Stack) -> Job:
     return Job(stack, "none", "-t1", "-N1", "--ntasks-per-node=1", more="--steps 100000 --rest 0.2")
 
 
+HANGS = {
+    "code": ("hang", "", "", "in step 15"),
+    "loader": ("loader", "", "", "in the data phase of step 15"),
+    "injected": ("hang", "--bare", "--probe", "in step 15"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hung(stack: Stack, limited: Job) -> dict[str, Job]:
+    """One job for each kind, started in turn: they are found to hang while the other tests run."""
+    jobs = {}
+    for kind, (fault, more, srun, _) in HANGS.items():
+        jobs[kind] = Job(stack, fault, more=more, srun=srun)
+        jobs[kind].steps_reach(14, RANK)
+    return jobs
+
+
 def test_python_exception_on_one_rank(stack: Stack) -> None:
     job = Job(stack, "exception")
     assert job.ended() == "FAILED"
@@ -73,31 +90,9 @@ def test_scancel(stack: Stack) -> None:
     job.why("cancelled", says="root")  # which only accounting knows
 
 
-def test_node_failure(stack: Stack) -> None:
-    job = Job(stack, "none", more="--steps 4000")
-    job.steps_reach(10, RANK)
-    node = str(job.rank(RANK)["node"])
-    stack.crash_node(node)
-    try:
-        assert job.ended(120) == "NODE_FAIL"
-        why = job.why("machine", 60)
-        assert node in why["headline"]
-    finally:
-        stack.start_node(node)
-
-
-HANGS = {
-    "code": ("hang", "", "", "in step 15"),
-    "loader": ("loader", "", "", "in the data phase of step 15"),
-    "injected": ("hang", "--bare", "--probe", "in step 15"),
-}
-
-
 @pytest.mark.parametrize("kind", HANGS)
-def test_hang_while_it_runs(stack: Stack, kind: str) -> None:
-    fault, more, srun, where = HANGS[kind]
-    job = Job(stack, fault, more=more, srun=srun)
-    job.steps_reach(14, RANK)
+def test_hang_while_it_runs(stack: Stack, hung: dict[str, Job], kind: str) -> None:
+    job, where = hung[kind], HANGS[kind][3]
     said = f"rank {RANK} on {job.rank(RANK)['node']} hangs {where}"
     others = "and the others wait in the all-reduce of step 15"
     try:
@@ -110,6 +105,19 @@ def test_hang_while_it_runs(stack: Stack, kind: str) -> None:
         job.ended()
     why = job.why("cancelled")
     assert any("it may have hung" in line and said in line for line in why["evidence"]), why
+
+
+def test_node_failure(stack: Stack) -> None:
+    job = Job(stack, "none", more="--steps 4000")
+    job.steps_reach(10, RANK)
+    node = str(job.rank(RANK)["node"])
+    stack.crash_node(node)
+    try:
+        assert job.ended(120) == "NODE_FAIL"
+        why = job.why("machine", 60)
+        assert node in why["headline"]
+    finally:
+        stack.start_node(node)
 
 
 def test_swallowed_exit_code(stack: Stack) -> None:
