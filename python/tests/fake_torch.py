@@ -50,7 +50,8 @@ FILES = {
         def backward(tensors, grad_tensors=None):
             for parameter in reversed(tensors.parameters):
                 time.sleep(0.002)
-                for hook in list((parameter._backward_hooks or {}).values()): assert hook(None) is None
+                for hook in list((parameter._backward_hooks or {}).values()):
+                    assert hook(None) is None
             time.sleep(tensors.waits)
     """,
     "utils/__init__.py": "from . import data, hooks",
