@@ -45,13 +45,16 @@ def simple_cluster(jobs: Optional[list[dict[str, Any]]] = None) -> dict[str, Any
     return {"name": "toy", "nodes": nodes, "jobs": jobs or [], "accounting": []}
 
 
+# One for all: a job that is told again is the same job, which its submit time is a part of.
+START = int(time.time()) - 60
+
+
 def running_job(job_id: int, nodes: str = "n001", **more: Any) -> dict[str, Any]:
-    start = int(time.time()) - 60
     return {
         "JobID": job_id,
-        "SubmitTime": start - 5,
-        "StartTime": start,
-        "EndTime": start + 600,
+        "SubmitTime": START - 5,
+        "StartTime": START,
+        "EndTime": START + 600,
         "NodeList": nodes,
         **more,
     }
