@@ -92,12 +92,25 @@ void add_use(Json& body, const std::vector<records::Known<model::Node>>& nodes) 
   body["gpus"] = use(gpus, gpus_allocated);
 }
 
+/// Of the oldest listing: an answer made of all three is no fresher. Empty while one is not told.
+Result<std::optional<Time>> oldest_time(const Context& context, const model::Viewer& viewer,
+                                        const std::string& cluster) {
+  std::optional<Time> oldest;
+  for (const auto listing :
+       {records::Listing::jobs, records::Listing::nodes, records::Listing::partitions}) {
+    const auto time = VETTA_TRY(context.query.snapshot_time(viewer, cluster, listing));
+    if (!time) return time;
+    oldest = std::min(oldest.value_or(*time), *time);
+  }
+  return oldest;
+}
+
 Result<Json> show_cluster(const Context& context, const http::Request& request) {
   const auto viewer = viewer_of(request.identity);
   const std::string cluster = context.cluster();
   Json body = new_body();
   body["cluster"] = cluster;
-  body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
+  body["as_of"] = epoch(VETTA_TRY(oldest_time(context, viewer, cluster)));
   add_use(body, VETTA_TRY(context.query.nodes(viewer, cluster)));
   query::JobsRequest jobs;
   jobs.filter.cluster = cluster;
@@ -125,7 +138,8 @@ Result<Json> list_partitions(const Context& context, const http::Request& reques
   const std::string cluster = context.cluster();
   Json body = new_body();
   body["cluster"] = cluster;
-  body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
+  body["as_of"] =
+      epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster, records::Listing::partitions)));
   body["partitions"] = Json::array();
   for (const auto& partition : VETTA_TRY(context.query.partitions(viewer, cluster)))
     body["partitions"].push_back(partition_json(partition));
@@ -146,7 +160,8 @@ Result<Json> list_nodes(const Context& context, const http::Request& request) {
   const bool unusable = VETTA_TRY(flag_of(request, "unusable"));
   Json body = new_body();
   body["cluster"] = cluster;
-  body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
+  body["as_of"] =
+      epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster, records::Listing::nodes)));
   body["nodes"] = Json::array();
   for (const auto& node : VETTA_TRY(context.query.nodes(viewer, cluster)))
     if (holds(states, node.value.states) && holds(partitions, node.value.partitions) &&

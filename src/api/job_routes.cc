@@ -80,7 +80,8 @@ Result<Json> list_jobs(const Context& context, const http::Request& request) {
   const auto found =
       VETTA_TRY(context.job_counts.jobs(context.query, context.ingest, viewer, wanted));
   Json body = new_body();
-  body["as_of"] = epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster)));
+  body["as_of"] =
+      epoch(VETTA_TRY(context.query.snapshot_time(viewer, cluster, records::Listing::jobs)));
   body["jobs"] = list_json(found.jobs);
   body["next"] = found.next.empty() ? Json(nullptr) : Json(found.next);
   body["counts"] = counts_json(found.counts);

@@ -24,7 +24,8 @@ std::vector<std::string> unready(const Context& context) {
     reasons.emplace_back("the cluster's name is not known yet");
     return reasons;
   }
-  const auto kept = context.query.snapshot_time({.uid = {}, .is_operator = true}, cluster);
+  const auto kept = context.query.snapshot_time({.uid = {}, .is_operator = true}, cluster,
+                                                records::Listing::jobs);
   if (!kept)
     reasons.push_back(kept.error().text());
   else if (!*kept)

@@ -202,7 +202,7 @@ TEST_F(IngestTest, WhatWaitedIsTakenUpAfterAStartToo) {
   // A stop between the snapshot and what follows from it: the job is kept, the rank still waits.
   ASSERT_TRUE(stand_.records->write([&](records::Writer& w) -> Result<void> {
     VETTA_TRY(w.upsert(job(1, JobState::running), records::ViewSource::controller, at(12)));
-    return w.set_snapshot_time("alps", at(12));
+    return w.set_snapshot_time("alps", records::Listing::jobs, at(12));
   }));
   stand_.open();
   ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));

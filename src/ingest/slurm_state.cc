@@ -59,6 +59,7 @@ std::vector<model::Allocation> allocations_of(const model::Attempt& attempt) {
 Result<void> Ingest::State::keep_nodes(records::Writer& writer, const slurm::Snapshot& snapshot) {
   const auto& cluster = snapshot.cluster;
   const auto changes = VETTA_TRY(writer.set_nodes(cluster, snapshot.nodes.value, snapshot.at));
+  VETTA_TRY(writer.set_snapshot_time(cluster, records::Listing::nodes, snapshot.at));
   for (const auto& change : changes) {
     if (auto event = event_of(cluster, change.before, change.after, snapshot.at))
       VETTA_TRY(add_event(writer, std::move(*event), std::nullopt, cluster));
@@ -69,7 +70,7 @@ Result<void> Ingest::State::keep_nodes(records::Writer& writer, const slurm::Sna
 Result<AttemptIds> Ingest::State::keep_jobs(records::Writer& writer,
                                             const slurm::Snapshot& snapshot, bool is_stale,
                                             Taken& taken) {
-  VETTA_TRY(writer.set_snapshot_time(snapshot.cluster, snapshot.at));
+  VETTA_TRY(writer.set_snapshot_time(snapshot.cluster, records::Listing::jobs, snapshot.at));
   AttemptIds ids;
   for (const auto& attempt : snapshot.jobs.value) {
     const auto upsert =
@@ -108,10 +109,12 @@ Result<Taken> Ingest::State::take_snapshot(const slurm::Snapshot& snapshot) {
   Taken taken;
   changed_jobs.clear();
   const auto keep = [&](records::Writer& writer) -> Result<void> {
-    const auto last = VETTA_TRY(writer.reader().snapshot_time(cluster));
+    const auto last = VETTA_TRY(writer.reader().snapshot_time(cluster, records::Listing::jobs));
     const bool is_stale = last && snapshot.at < *last;
-    if (snapshot.partitions.is_known() && !is_stale)
+    if (snapshot.partitions.is_known() && !is_stale) {
       VETTA_TRY(writer.set_partitions(cluster, snapshot.partitions.value, snapshot.at));
+      VETTA_TRY(writer.set_snapshot_time(cluster, records::Listing::partitions, snapshot.at));
+    }
     if (snapshot.nodes.is_known() && !is_stale) VETTA_TRY(keep_nodes(writer, snapshot));
     AttemptIds ids;
     if (snapshot.jobs.is_known()) ids = VETTA_TRY(keep_jobs(writer, snapshot, is_stale, taken));

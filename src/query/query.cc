@@ -316,10 +316,10 @@ Result<std::vector<std::string>> Query::clusters(const model::Viewer&) const {
   return reader.clusters();
 }
 
-Result<std::optional<Time>> Query::snapshot_time(const model::Viewer&,
-                                                 std::string_view cluster) const {
+Result<std::optional<Time>> Query::snapshot_time(const model::Viewer&, std::string_view cluster,
+                                                 records::Listing listing) const {
   auto reader = VETTA_TRY(records_.read());
-  return reader.snapshot_time(cluster);
+  return reader.snapshot_time(cluster, listing);
 }
 
 Result<std::vector<records::Known<model::Node>>> Query::nodes(const model::Viewer&,

@@ -102,7 +102,8 @@ class Query {
 
   [[nodiscard]] Result<std::vector<std::string>> clusters(const model::Viewer& viewer) const;
   [[nodiscard]] Result<std::optional<Time>> snapshot_time(const model::Viewer& viewer,
-                                                          std::string_view cluster) const;
+                                                          std::string_view cluster,
+                                                          records::Listing listing) const;
   [[nodiscard]] Result<std::vector<records::Known<model::Node>>> nodes(
       const model::Viewer& viewer, std::string_view cluster) const;
   [[nodiscard]] Result<std::vector<records::Known<model::Partition>>> partitions(

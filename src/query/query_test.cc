@@ -40,7 +40,9 @@ class QueryTest : public testing::Test {
     query_ = std::make_unique<Query>(*records_, *files_, *store_);
     own_ = std::make_unique<Query>(*records_, *files_, *store_,
                                    Options{.visibility = Visibility::own});
-    write([](records::Writer& w) { return w.set_snapshot_time("alps", at(0)); });
+    write([](records::Writer& w) {
+      return w.set_snapshot_time("alps", records::Listing::jobs, at(0));
+    });
   }
 
   void TearDown() override {

@@ -11,6 +11,7 @@
 #include "records/filter_detail.h"
 #include "records/lease_detail.h"
 #include "records/rank_columns_detail.h"
+#include "records/schema_detail.h"
 
 namespace vetta::records {
 namespace {
@@ -298,9 +299,9 @@ Result<std::vector<std::string>> Reader::clusters() {
   return out;
 }
 
-Result<std::optional<Time>> Reader::snapshot_time(std::string_view cluster) {
-  auto statement =
-      VETTA_TRY(lease_->database->prepare("SELECT snapshot_at FROM clusters WHERE name=?"));
+Result<std::optional<Time>> Reader::snapshot_time(std::string_view cluster, Listing listing) {
+  auto statement = VETTA_TRY(lease_->database->prepare(
+      fmt::format("SELECT {} FROM clusters WHERE name=?", time_column(listing))));
   statement.bind(cluster);
   std::optional<Time> at;
   if (VETTA_TRY(statement.step())) statement.read(at);

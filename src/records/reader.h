@@ -74,7 +74,9 @@ class Reader {
   // Slurm as last seen
   [[nodiscard]] Result<std::vector<std::string>> clusters();
   /// When Slurm last answered with a snapshot of this cluster.
-  [[nodiscard]] Result<std::optional<Time>> snapshot_time(std::string_view cluster);
+  /// When Slurm last told the listing; empty: not yet.
+  [[nodiscard]] Result<std::optional<Time>> snapshot_time(std::string_view cluster,
+                                                          Listing listing);
   [[nodiscard]] Result<std::vector<Known<model::Node>>> nodes(std::string_view cluster);
   [[nodiscard]] Result<std::vector<Known<model::Partition>>> partitions(std::string_view cluster);
   /// Attempts that hold or held this node, newest first; of one user, or all.

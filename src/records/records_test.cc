@@ -155,7 +155,7 @@ TEST_F(RecordsTest, AWrappedJobIdIsAnotherJob) {
   upsert(job(5, JobState::running, 9'000'000));
   const auto rows = read().attempts("", 5).value();
   ASSERT_EQ(rows.size(), 0U) << "no cluster is known before a snapshot of it";
-  write([](Writer& w) { return w.set_snapshot_time("alps", at(0)); });
+  write([](Writer& w) { return w.set_snapshot_time("alps", Listing::jobs, at(0)); });
   const auto known = read().attempts("", 5).value();
   ASSERT_EQ(known.size(), 2U);
   EXPECT_EQ(known[0].number, 1U);

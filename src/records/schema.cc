@@ -128,7 +128,13 @@ CREATE INDEX attempts_active ON attempts(submit, id, is_superseded, state, is_fi
   WHERE is_final = 0;
 )sql";
 
-constexpr std::array steps{tables, indexes, rank_places, own_jobs, endless, active};
+// Jobs, nodes and partitions are told apart: one question may fail while the others are answered.
+constexpr const char* listings = R"sql(
+ALTER TABLE clusters ADD COLUMN nodes_at INTEGER;
+ALTER TABLE clusters ADD COLUMN partitions_at INTEGER;
+)sql";
+
+constexpr std::array steps{tables, indexes, rank_places, own_jobs, endless, active, listings};
 
 Result<void> migrate_one(Database& database, const char* step, std::size_t number) {
   VETTA_TRY(database.execute("BEGIN IMMEDIATE"));
@@ -140,6 +146,15 @@ Result<void> migrate_one(Database& database, const char* step, std::size_t numbe
 }
 
 }  // namespace
+
+std::string_view time_column(Listing listing) {
+  switch (listing) {
+    case Listing::jobs: return "snapshot_at";
+    case Listing::nodes: return "nodes_at";
+    case Listing::partitions: return "partitions_at";
+  }
+  return "snapshot_at";
+}
 
 std::span<const char* const> schema_steps() {
   return steps;

@@ -67,6 +67,9 @@ struct Known {
   Time as_of;
 };
 
+/// What Slurm tells of a cluster, each in an answer of its own.
+enum class Listing { jobs, nodes, partitions };
+
 /// Which jobs; empty members do not filter. The window asks for jobs that existed within it.
 struct JobFilter {
   std::string cluster{};

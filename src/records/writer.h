@@ -99,7 +99,9 @@ class Writer {
   [[nodiscard]] Result<void> set_partitions(std::string_view cluster,
                                             std::span<const model::Partition> partitions,
                                             Time as_of);
-  [[nodiscard]] Result<void> set_snapshot_time(std::string_view cluster, Time as_of);
+  /// The listing was told as of then. Time does not go back.
+  [[nodiscard]] Result<void> set_snapshot_time(std::string_view cluster, Listing listing,
+                                               Time as_of);
   [[nodiscard]] Result<void> set_cursor(std::string_view name, std::int64_t value);
 
   // Agents

@@ -10,6 +10,7 @@
 #include "records/codec_detail.h"
 #include "records/database_detail.h"
 #include "records/reader.h"
+#include "records/schema_detail.h"
 #include "records/writer.h"
 
 namespace vetta::records {
@@ -148,10 +149,11 @@ Result<void> Writer::set_partitions(std::string_view cluster,
   return slots.drop_others();
 }
 
-Result<void> Writer::set_snapshot_time(std::string_view cluster, Time as_of) {
+Result<void> Writer::set_snapshot_time(std::string_view cluster, Listing listing, Time as_of) {
   auto statement = VETTA_TRY(database_.prepare(
-      "INSERT INTO clusters(name,snapshot_at) VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
-      "snapshot_at=max(coalesce(snapshot_at,0),excluded.snapshot_at)"));
+      fmt::format("INSERT INTO clusters(name,{0}) VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
+                  "{0}=max(coalesce({0},0),excluded.{0})",
+                  time_column(listing))));
   statement.bind(cluster).bind(as_of);
   return statement.run();
 }

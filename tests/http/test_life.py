@@ -224,6 +224,22 @@ def test_a_slurm_that_goes_away_leaves_what_was_known(fresh: Vettad) -> None:
     assert fresh.get("/api/v1/jobs/1")["job"]["state"] == "RUNNING"
 
 
+def test_each_list_is_as_old_as_its_own_answer(fresh: Vettad) -> None:
+    fresh.set_cluster(simple_cluster([running_job(1)]))
+    fresh.start()
+    fresh.wait_ready()
+    fresh.wait_job(1)
+    (fresh.slurm_file / "nodes").unlink()  # from now on the question for nodes fails
+
+    def as_of(what: str) -> float:
+        return float(fresh.get(f"/api/v1/{what}")["as_of"])
+
+    wait_until("nodes fall behind jobs", lambda: as_of("jobs") > as_of("nodes") + 4, 30)
+    assert as_of("partitions") > as_of("nodes")
+    assert as_of("cluster") <= as_of("nodes")
+    assert len(fresh.get("/api/v1/nodes")["nodes"]) == 4
+
+
 def test_counts_follow_what_slurm_tells(fresh: Vettad) -> None:
     fresh.set_cluster(simple_cluster([running_job(1)]))
     fresh.start()
