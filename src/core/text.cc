@@ -48,6 +48,22 @@ std::size_t sequence_length(std::string_view text) {
   return length;
 }
 
+/// What a terminal or a browser would obey instead of showing: C0 and C1 controls (U+009B begins a
+/// sequence as ESC [ does), line and paragraph separators, and what turns the direction of text.
+bool is_obeyed(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  const unsigned char first = byte(0);
+  if (character.size() == 1)
+    return (first < 0x20 || first == 0x7f) && first != '\n' && first != '\t';
+  if (character.size() == 2)  // U+0080 to U+009F, U+061C
+    return (first == 0xC2 && byte(1) < 0xA0) || (first == 0xD8 && byte(1) == 0x9C);
+  if (character.size() != 3 || first != 0xE2) return false;
+  const unsigned char last = byte(2);
+  if (byte(1) == 0x80)  // U+200E, U+200F, U+2028 to U+202E
+    return last == 0x8E || last == 0x8F || (last >= 0xA8 && last <= 0xAE);
+  return byte(1) == 0x81 && last >= 0xA6 && last <= 0xA9;  // U+2066 to U+2069
+}
+
 template <typename Number>
 Result<Number> parse_number(std::string_view text) {
   Number value = 0;
@@ -84,9 +100,7 @@ std::string to_utf8(std::string_view bytes) {
   out.reserve(bytes.size());
   while (!bytes.empty()) {
     const std::size_t length = sequence_length(bytes);
-    const auto b = static_cast<unsigned char>(bytes.front());
-    const bool control = length == 1 && (b < 0x20 || b == 0x7f) && b != '\n' && b != '\t';
-    if (length == 0 || control)
+    if (length == 0 || is_obeyed(bytes.substr(0, length)))
       out += replacement;
     else
       out += bytes.substr(0, length);

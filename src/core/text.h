@@ -22,7 +22,8 @@ namespace vetta {
 
 [[nodiscard]] std::string_view trim(std::string_view text);
 /// Valid UTF-8 for JSON and screens: each byte that is not part of a valid sequence becomes U+FFFD,
-/// control characters other than tab and newline become U+FFFD too.
+/// what a terminal or browser would obey (controls other than tab and newline, line separators,
+/// changes of the text's direction) does too.
 [[nodiscard]] std::string to_utf8(std::string_view bytes);
 /// to_utf8 on one line: newlines and tabs become spaces; at most `columns` characters, the cut
 /// marked by an ellipsis.
