@@ -24,15 +24,20 @@ void add(std::string& key, const std::vector<std::string>& words) {
 /// Equal for equal questions of viewers with equal rights; empty: not to be kept.
 std::string key_of(const model::Viewer& viewer, const records::JobFilter& filter) {
   if (filter.from || filter.to) return {};
-  std::string key = fmt::format("{}{};", viewer.is_operator, viewer.uid.value_or(UINT32_MAX));
+  std::string key = viewer.is_operator ? "operator;" : "user;";
+  key += viewer.uid ? fmt::format("{};", *viewer.uid) : "-;";
   add(key, {filter.cluster, filter.name_contains, filter.node});
   add(key, filter.users);
   add(key, filter.accounts);
   add(key, filter.partitions);
   for (const model::JobState state : filter.states) key += fmt::format("{},", model::name(state));
-  return key + fmt::format("{}{};{};{};{}", filter.active_only, filter.all_attempts,
-                           filter.array_job_id.value_or(0), filter.het_job_id.value_or(0),
-                           filter.uid.value_or(UINT32_MAX));
+  const auto add_number = [&](const auto& number) {
+    key += number ? fmt::format("{};", *number) : "-;";
+  };
+  add_number(filter.array_job_id);
+  add_number(filter.het_job_id);
+  add_number(filter.uid);
+  return key + fmt::format("{}{}", filter.active_only, filter.all_attempts);
 }
 
 }  // namespace
