@@ -10,7 +10,6 @@
 namespace vetta::records {
 namespace {
 
-constexpr std::size_t values_max = 500;  ///< of one filter member
 constexpr std::size_t events_max = 10'000;
 
 void bind_values(Statement& statement, const std::vector<Value>& values) {
@@ -31,6 +30,17 @@ std::string marks(std::size_t count) {
 
 }  // namespace
 
+Result<void> check(const JobFilter& filter) {
+  const auto is_long = [](const auto& values) { return values.size() > filter_values_max; };
+  if (is_long(filter.users) || is_long(filter.accounts) || is_long(filter.partitions) ||
+      is_long(filter.states)) {
+    return fail(Code::invalid,
+                fmt::format("a filter has more than {} values of one kind", filter_values_max),
+                "ask in several requests");
+  }
+  return {};
+}
+
 void Conditions::add(std::string condition) {
   conditions_.push_back(std::move(condition));
 }
@@ -42,9 +52,8 @@ void Conditions::add(std::string condition, Value value) {
 
 void Conditions::add_any(std::string_view column, const std::vector<std::string>& values) {
   if (values.empty()) return;
-  const std::size_t count = std::min(values.size(), values_max);
-  add(fmt::format("{} IN ({})", column, marks(count)));
-  for (std::size_t i = 0; i < count; ++i) values_.emplace_back(values[i]);
+  add(fmt::format("{} IN ({})", column, marks(values.size())));
+  for (const auto& value : values) values_.emplace_back(value);
 }
 
 Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& after) {
@@ -63,10 +72,10 @@ Conditions::Conditions(const JobFilter& filter, const std::optional<JobCursor>& 
   if (!filter.partitions.empty()) {
     // A pending job may name several: "cpu,gpu".
     std::string any;
-    const std::size_t count = std::min(filter.partitions.size(), values_max);
-    for (std::size_t i = 0; i < count; ++i) {
-      any += fmt::format("{}instr(','||\"partition\"||',',','||?||',')>0", i == 0 ? "" : " OR ");
-      values_.emplace_back(filter.partitions[i]);
+    for (const auto& partition : filter.partitions) {
+      any += any.empty() ? "" : " OR ";
+      any += R"(instr(','||"partition"||',',','||?||',')>0)";
+      values_.emplace_back(partition);
     }
     add("(" + any + ")");
   }
@@ -125,10 +134,8 @@ EventConditions::EventConditions(const EventFilter& filter) {
     add("(e.node='' OR e.node IN (SELECT node FROM allocations WHERE attempt=?))",
         *filter.nodes_of);
   if (!filter.kinds.empty()) {
-    const std::size_t count = std::min(filter.kinds.size(), values_max);
-    conditions.push_back(fmt::format("e.kind IN ({})", marks(count)));
-    for (std::size_t i = 0; i < count; ++i)
-      values_.emplace_back(std::string(model::name(filter.kinds[i])));
+    conditions.push_back(fmt::format("e.kind IN ({})", marks(filter.kinds.size())));
+    for (const auto kind : filter.kinds) values_.emplace_back(std::string(model::name(kind)));
   }
   if (filter.from) add("e.time>=?", epoch_nanoseconds(*filter.from));
   if (filter.to) add("e.time<?", epoch_nanoseconds(*filter.to));

@@ -14,6 +14,9 @@ namespace vetta::records {
 
 using Value = std::variant<std::int64_t, std::string>;
 
+/// Code::invalid if the filter is longer than one question to SQLite may be.
+[[nodiscard]] Result<void> check(const JobFilter& filter);
+
 class Conditions {
  public:
   Conditions(const JobFilter& filter, const std::optional<JobCursor>& after);

@@ -50,6 +50,7 @@ Reader::~Reader() {
 
 Result<JobPage> Reader::jobs(const JobFilter& filter, const std::optional<JobCursor>& after,
                              std::size_t limit) {
+  VETTA_TRY(check(filter));
   const Conditions conditions(filter, after);
   auto statement = VETTA_TRY(lease_->database->prepare(conditions.page()));
   conditions.bind(statement);
@@ -65,6 +66,7 @@ Result<JobPage> Reader::jobs(const JobFilter& filter, const std::optional<JobCur
 }
 
 Result<JobCounts> Reader::count_jobs(const JobFilter& filter, std::uint64_t rows_max) {
+  VETTA_TRY(check(filter));
   const Conditions conditions(filter, std::nullopt);
   auto statement = VETTA_TRY(lease_->database->prepare(conditions.counts()));
   conditions.bind(statement);

@@ -70,6 +70,8 @@ struct Known {
 /// What Slurm tells of a cluster, each in an answer of its own.
 enum class Listing { jobs, nodes, partitions };
 
+inline constexpr std::size_t filter_values_max = 200;  ///< of each list in a JobFilter
+
 /// Which jobs; empty members do not filter. The window asks for jobs that existed within it.
 struct JobFilter {
   std::string cluster{};

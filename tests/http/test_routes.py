@@ -154,6 +154,20 @@ def test_burst_of_a_pending_job_and_of_none(vettad: Vettad) -> None:
     assert vettad.ask("/api/v1/jobs/4711/burst").status == 405
 
 
+def test_what_is_asked_with_zero_is_not_what_is_asked_without(vettad: Vettad) -> None:
+    assert vettad.get("/api/v1/jobs?array_job_id=0")["counts"]["total"] == 0
+    assert vettad.get("/api/v1/jobs")["counts"]["total"] > 0
+
+
+@pytest.mark.parametrize("key", ["user", "account", "partition"])
+def test_a_filter_that_is_too_long_is_refused(vettad: Vettad, key: str) -> None:
+    fits = vettad.ask(f"/api/v1/jobs?{key}=" + ",".join(["x"] * 200))
+    assert fits.status == 200
+    answer = vettad.ask(f"/api/v1/jobs?{key}=" + ",".join(["x"] * 201))
+    assert answer.status == 400
+    assert "200" in answer.json["error"]["message"]
+
+
 def test_nodes(vettad: Vettad) -> None:
     found = vettad.get("/api/v1/nodes")
     assert found["cluster"] == "toy"
