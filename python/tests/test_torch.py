@@ -191,6 +191,85 @@ print(torch.allclose(scripted(x), traced(x)))
     assert done.stderr == "" and done.stdout.split() == ["False"] * 4 + ["True"]
 
 
+def same_with_and_without(program: Program, code: str) -> str:
+    """What the program prints, which must not depend on the hooks."""
+    with_hooks = inject(program, code)
+    without = inject(program, code, VETTA_PROBE="0")
+    assert (with_hooks.returncode, without.returncode) == (0, 0), with_hooks.stderr
+    assert with_hooks.stdout == without.stdout and with_hooks.stdout
+    return with_hooks.stdout
+
+
+ONE_RANK = """
+import gc, tempfile, weakref
+import torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+"""
+
+
+@pytest.mark.parametrize("passes", [1, 6])
+def test_a_model_that_is_let_go_is_freed(program: Program, passes: int) -> None:
+    code = f"""
+ddp = nn.parallel.DistributedDataParallel(model)
+for step in range({passes}):
+    ddp(torch.ones(4, 10)).mean().backward()
+weight = weakref.ref(next(ddp.parameters()))
+del ddp, model
+gc.collect()
+print(weight() is None)
+"""
+    assert same_with_and_without(program, ONE_RANK + code) == "True\n"
+
+
+def test_hooks_of_the_program_stay(program: Program) -> None:
+    code = """
+ddp = nn.parallel.DistributedDataParallel(model)
+count = 0
+def halve(gradient):
+    global count
+    count += 1
+    return gradient * 0.5
+handles = [(p, p.register_hook(halve)) for p in model.parameters()]
+kept = [(h.id, p._backward_hooks) for p, h in handles]
+for step in range(8):
+    for id, hooks in kept:  # on in every second step
+        hooks.pop(id, None)
+        if step % 2 == 0:
+            hooks[id] = halve
+    ddp(torch.ones(4, 10)).mean().backward()
+print(count, [p.grad.sum().item() for p in model.parameters()])
+"""
+    assert same_with_and_without(program, ONE_RANK + code).startswith("16 ")
+
+
+def test_a_batch_of_the_programs_own_class_is_not_touched(program: Program) -> None:
+    code = """
+class Once(list):
+    def __getitem__(self, index): return self.pop(index)
+class Lazy:
+    def __init__(self, items): self.items = items
+    def values(self):
+        items, self.items = self.items, []
+        return items
+for collate in (Once, Lazy):
+    for batch in DataLoader(data, batch_size=4, collate_fn=collate):
+        print(len(batch.values() if collate is Lazy else batch))
+"""
+    same_with_and_without(program, code)
+
+
+def test_a_script_that_calls_backward_compiles(program: Program) -> None:
+    code = """
+@torch.jit.script
+def train(x: torch.Tensor):
+    torch.autograd.backward([x.sum()])
+x = torch.ones(3, requires_grad=True)
+train(x)
+print(x.grad)
+"""
+    same_with_and_without(program, code)
+
+
 def test_stop_puts_everything_back(program: Program) -> None:
     done = inject(
         program,

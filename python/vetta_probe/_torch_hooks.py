@@ -16,6 +16,7 @@ import functools
 import os
 import sys
 import time
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ._recorder import recorder
@@ -40,9 +41,11 @@ class Hooks:
         self.tracker = tracker
         self._undo: List[Callable[[], None]] = []
         self._open_steps: Dict[int, List[int]] = {}
-        self._spent: List[Any] = []  # parameters whose gradients are watched no longer
+        self._spent: List[Watched] = []  # whose gradients are watched no longer
+        self._passes = 0  # backward passes under way, in all threads
 
     def install(self, torch: Any) -> None:
+        self._tensor_type = torch.Tensor
         for part in (
             self._hook_optimizers,
             self._hook_scaler,
@@ -69,7 +72,10 @@ class Hooks:
         wrapper = wrapper_of(original)
         setattr(owner, name, wrapper)
 
+        in_scripts = _known_to_scripts(original, wrapper)
+
         def undo() -> None:
+            in_scripts()
             if vars(owner).get(name) is wrapper:
                 setattr(owner, name, original)
 
@@ -185,7 +191,7 @@ class Hooks:
         self._replace(module.DataLoader, "__iter__", self._wrap_iter)
 
     def _wrap_next(self, original: Any) -> Any:
-        hooks, tracker = self, self.tracker
+        hooks, tracker, tensor_type = self, self.tracker, self._tensor_type
 
         @functools.wraps(original)
         def fetch(iterator: Any) -> Any:
@@ -196,7 +202,7 @@ class Hooks:
                 batch = original(iterator)
                 is_exhausted = False
                 if token >= 0 and getattr(iterator, "_auto_collation", False):
-                    samples = batch_size(batch)
+                    samples = batch_size(batch, tensor_type)
                 return batch
             finally:
                 hooks._leave(tracker.data_end, token, samples, is_exhausted)
@@ -220,18 +226,19 @@ class Hooks:
     # -- backward --------------------------------------------------------------------------------
 
     def _hook_backward(self, torch: Any) -> None:
-        hooks, tracker = self, self.tracker
+        hooks, tracker, tensor_type = self, self.tracker, self._tensor_type
 
         def wrap(original: Any) -> Any:
             @functools.wraps(original)
             def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
                 token = hooks._enter(tracker.backward_begin)
+                hooks._passes += 1
                 try:
                     return original(tensors, *args, **kwargs)
                 finally:
-                    hooks._leave(
-                        tracker.backward_end, token, loss_of(tensors) if token >= 0 else _NAN
-                    )
+                    hooks._passes -= 1
+                    loss = loss_of(tensors, tensor_type) if token >= 0 else _NAN
+                    hooks._leave(tracker.backward_end, token, loss)
 
             return backward
 
@@ -252,7 +259,7 @@ class Hooks:
                     if tracker.recorder.is_ready():
                         watch = LastGradients(tracker, unserializable, hooks._spent)
                         watch.start(module)
-                        hooks._undo.append(watch.stop)
+                        hooks._undo.append(_weak_call(watch.stop))  # the module may go
                 except Exception as error:
                     hooks._fault(error)
 
@@ -263,8 +270,8 @@ class Hooks:
             def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
                 if not torch.is_grad_enabled():
                     return original(module, *args, **kwargs)
-                if hooks._spent:
-                    drop_empty_hooks(hooks._spent)
+                if hooks._spent and not hooks._passes:
+                    hooks._leave(drop_empty_hooks, hooks._spent)
                 token = hooks._enter(tracker.forward_begin)
                 try:
                     return original(module, *args, **kwargs)
@@ -338,18 +345,43 @@ class Hooks:
         return leave
 
 
+class Watched:
+    """The hook on a parameter's gradient. Holds nothing that a program would let go."""
+
+    def __init__(self, parameter: Any, hook: Callable[[Any], None]) -> None:
+        is_first = parameter._backward_hooks is None
+        self._handle = parameter.register_hook(hook)
+        self._parameter = weakref.ref(parameter)
+        # References to the dictionary of hooks, if it is ours; more of them later: somebody else's.
+        self._holders = sys.getrefcount(parameter._backward_hooks) if is_first else 0
+
+    def end(self) -> None:
+        self._handle.remove()
+
+    def drop_empty(self) -> None:
+        """PyTorch goes on wrapping every gradient for Python while a dictionary of hooks is there,
+        be it empty. Not to be called in a backward pass, which walks over it."""
+        parameter = self._parameter()
+        if parameter is None or not self._holders or parameter._backward_hooks is None:
+            return
+        if sys.getrefcount(parameter._backward_hooks) > self._holders:
+            return
+        if not parameter._backward_hooks:
+            parameter._backward_hooks = None
+
+
 class LastGradients:
     """Watches which gradients of a DDP module are ready last: all of them in the first passes, then
     the last two."""
 
     def __init__(
-        self, tracker: Tracker, unserializable: Callable[[Any], Any], spent: List[Any]
+        self, tracker: Tracker, unserializable: Callable[[Any], Any], spent: List[Watched]
     ) -> None:
         self._tracker = tracker
         self._unserializable = unserializable
         self._spent = spent
         self._seen: List[Tuple[int, int]] = []  # (when, index) of this pass
-        self._watched: Dict[int, Tuple[Any, Any]] = {}  # parameter and its hook's handle
+        self._watched: Dict[int, Watched] = {}
         self._passes = 0
         self._scores: Dict[int, int] = {}
         self._ready = 0  # of the pass that is under way, once learning is over
@@ -358,7 +390,7 @@ class LastGradients:
     def start(self, module: Any) -> None:
         parameters = [p for p in module.parameters() if p.requires_grad][:WATCHED_MAX]
         for index, parameter in enumerate(parameters):
-            self._watched[index] = (parameter, parameter.register_hook(self._learner(index)))
+            self._watched[index] = Watched(parameter, self._learner(index))
 
     def stop(self) -> None:
         self._keep([])
@@ -367,9 +399,9 @@ class LastGradients:
     def _keep(self, indices: List[int]) -> None:
         """Watch these and no others."""
         for index in [index for index in self._watched if index not in indices]:
-            parameter, handle = self._watched.pop(index)
-            handle.remove()
-            self._spent.append(parameter)
+            watched = self._watched.pop(index)
+            watched.end()
+            self._spent.append(watched)
 
     def _learner(self, index: int) -> Callable[[Any], None]:
         tracker = self._tracker
@@ -405,44 +437,71 @@ class LastGradients:
             self._keep(sorted(self._scores, key=lambda index: self._scores[index])[:LAST_GRADIENTS])
 
 
-def drop_empty_hooks(parameters: List[Any]) -> None:
-    """PyTorch goes on wrapping every gradient for Python while a dictionary of hooks is there, be
-    it empty. Not to be called from a hook: it would end what runs."""
-    while parameters:
-        parameter = parameters.pop()
-        if parameter._backward_hooks is not None and not parameter._backward_hooks:
-            parameter._backward_hooks = None
+def drop_empty_hooks(spent: List[Watched]) -> None:
+    while spent:
+        spent.pop().drop_empty()
+
+
+def _known_to_scripts(original: Any, wrapper: Any) -> Callable[[], None]:
+    """TorchScript finds some functions by their identity: a wrapper stands for what it wraps.
+    Returns what takes it out again."""
+    builtins = sys.modules.get("torch.jit._builtins")
+    try:
+        table = builtins._get_builtin_table()  # type: ignore[union-attr]
+        if id(original) in table:
+            table[id(wrapper)] = table[id(original)]
+
+            def forget() -> None:
+                table.pop(id(wrapper), None)
+
+            return forget
+    except Exception:
+        pass  # another PyTorch: scripts that call such a function are compiled as it does
+    return lambda: None
+
+
+def _weak_call(method: Callable[[], None]) -> Callable[[], None]:
+    """Calls the method if its object is still there."""
+    weak = weakref.WeakMethod(method)
+
+    def call() -> None:
+        bound = weak()
+        if bound is not None:
+            bound()
+
+    return call
 
 
 def _second(_: Any, second: Any) -> Any:
     return second
 
 
-def batch_size(batch: Any, depth: int = 4) -> Optional[int]:
-    """The first dimension of the first tensor in a batch that a loader has collated."""
+def batch_size(batch: Any, tensor_type: Any, depth: int = 4) -> Optional[int]:
+    """The first dimension of the first tensor in a batch that a loader has collated. What a class
+    of the program's own would answer is not asked: asking may change it."""
     try:
         for _ in range(depth):
-            if isinstance(batch, (list, tuple)):
-                batch = batch[0]
-                continue
-            shape = getattr(batch, "shape", None)
-            if shape is not None:
+            kind = type(batch)
+            if kind is tensor_type:
+                shape = batch.shape
                 return int(shape[0]) if len(shape) else None
-            if hasattr(batch, "values"):
+            if kind is list or (isinstance(batch, tuple) and kind.__getitem__ is tuple.__getitem__):
+                batch = batch[0]
+            elif kind is dict:
                 batch = next(iter(batch.values()))
             else:
                 return None
     except Exception:
-        pass
+        pass  # an empty one
     return None
 
 
-def loss_of(tensors: Any) -> float:
+def loss_of(tensors: Any, tensor_type: Any) -> float:
     """The number that a backward pass starts from, where it can be had without waiting for a
     device."""
     try:
-        tensor = tensors[0] if isinstance(tensors, (list, tuple)) else tensors
-        if tensor.is_cpu:
+        tensor = tensors[0] if type(tensors) in (list, tuple) else tensors
+        if type(tensor) is tensor_type and tensor.is_cpu:
             return float(tensor.item())  # raises if there are several
     except Exception:
         pass
