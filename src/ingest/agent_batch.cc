@@ -18,19 +18,12 @@ namespace {
 
 constexpr std::size_t message_bytes_max = 4096;
 constexpr std::size_t detail_bytes_max = 16U << 10U;
-constexpr std::size_t damaged_told_max = 1000;
 constexpr std::size_t event_counts_max = 100'000;
 
 struct PerAttempt {
+  records::AttemptId attempt = 0;
   std::vector<series::MarkAppend> marks;
   std::vector<series::SampleAppend> samples;
-
-  [[nodiscard]] std::size_t size() const {
-    std::size_t sum = 0;
-    for (const auto& part : marks) sum += part.marks.size();
-    for (const auto& part : samples) sum += part.samples.size();
-    return sum;
-  }
 };
 
 /// What a batch says of one rank, without its marks and its registration.
@@ -76,34 +69,49 @@ void bound_texts(model::Event& event) {
 }  // namespace
 
 Result<void> Ingest::State::append_files(const model::Batch& batch, Taken& taken) {
-  auto reader = VETTA_TRY(records.read());
   std::map<model::AttemptKey, PerAttempt> attempts;
-  for (const auto& marks : batch.marks) {
-    const auto* rank = VETTA_TRY(find_rank(reader, marks.rank_id));
-    if (rank != nullptr && !marks.marks.empty())
-      attempts[rank->key].marks.push_back({rank->ref, marks.marks});
-  }
-  for (const auto& samples : batch.rank_samples) {
-    const auto* rank = VETTA_TRY(find_rank(reader, samples.rank_id));
-    if (rank == nullptr || samples.samples.empty()) continue;
-    attempts[rank->key].samples.push_back(
-        {rank->ref, {batch.agent_id, batch.sequence}, samples.samples});
+  {
+    auto reader = VETTA_TRY(records.read());
+    for (const auto& marks : batch.marks) {
+      const auto* rank = VETTA_TRY(find_rank(reader, marks.rank_id));
+      if (rank == nullptr || marks.marks.empty()) continue;
+      auto& to = attempts[rank->key];
+      to.attempt = rank->attempt;
+      to.marks.push_back({rank->ref, marks.marks});
+    }
+    for (const auto& samples : batch.rank_samples) {
+      const auto* rank = VETTA_TRY(find_rank(reader, samples.rank_id));
+      if (rank == nullptr || samples.samples.empty()) continue;
+      auto& to = attempts[rank->key];
+      to.attempt = rank->attempt;
+      to.samples.push_back({rank->ref, {batch.agent_id, batch.sequence}, samples.samples});
+    }
   }
   for (const auto& [key, what] : attempts) {
-    const auto done = files.append(key, what.marks, what.samples);
-    if (!done && done.error().code == Code::conflict) {
-      // One attempt's file is damaged: the others' marks are not held up by it.
-      taken.refused += what.size();
-      if (damaged.size() < damaged_told_max && damaged.insert(key).second)
-        log::error("keep_marks", done.error().text(), {{"job", std::to_string(key.job_id)}});
-      continue;
-    }
-    if (!done) return std::unexpected(done.error());
-    taken.marks += done->marks;
-    taken.duplicates += done->duplicates;
-    taken.refused += done->refused;
+    const auto done = VETTA_TRY(files.append(key, what.marks, what.samples));
+    taken.marks += done.marks;
+    taken.duplicates += done.duplicates;
+    taken.refused += done.refused;
+    if (!done.set_aside.empty())
+      VETTA_TRY(note_set_aside(key, what.attempt, done.set_aside, taken));
   }
   return {};
+}
+
+Result<void> Ingest::State::note_set_aside(const model::AttemptKey& key, records::AttemptId attempt,
+                                           const std::string& path, Taken& taken) {
+  model::Event gap;
+  gap.time = now();
+  gap.kind = model::EventKind::gap;
+  gap.attempt = key;
+  gap.message = "earlier marks of this job are lost: its file was damaged and is now " + path;
+  gap.source = "vettad";
+  gap.dedup = fmt::format("aside:{}:{}", path, epoch_nanoseconds(gap.time));
+  return write(
+      [&](records::Writer& writer) {
+        return add_event(writer, std::move(gap), attempt, key.cluster);
+      },
+      taken);
 }
 
 Result<void> Ingest::State::append_nodes(const model::Hello& agent, const model::Batch& batch,

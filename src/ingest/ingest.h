@@ -57,8 +57,7 @@ struct Taken {
   /// Offers of ranks that were refused: their job is another user's, or does not hold their node.
   std::uint64_t ranks_of_other_user = 0, ranks_off_node = 0;
   std::uint64_t marks = 0, duplicates = 0;
-  /// Marks and samples beyond a file's cap, of an attempt whose file is damaged, or of a node for
-  /// whose series there is no room.
+  /// Marks and samples beyond a file's cap, or of a node for whose series there is no room.
   std::uint64_t refused = 0;
 };
 

@@ -542,8 +542,11 @@ TEST_F(IngestTest, ADamagedFileHoldsUpNeitherTheOthersNorTheRetention) {
   for (std::uint64_t id = 1; id <= 3; ++id) second.marks.push_back({100 + id, 0, marks(6, 10)});
   second.ends = {{101, at(900), 0, {}}, {102, at(900), 0, {}}, {103, at(900), 0, {}}};
   ASSERT_TRUE(stand_.ingest->take(hello(), second));
-  EXPECT_EQ(stand_.ingest->meters().taken.refused, 5U);
+  EXPECT_EQ(stand_.ingest->meters().taken.refused, 0U);
+  EXPECT_EQ(mark_count(1), 5U) << "what is acknowledged is kept, in a new file";
   EXPECT_EQ(mark_count(2), 10U);
+  const auto aside = stand_.files->path(row(1).attempt.key).native() + ".damaged-1";
+  EXPECT_EQ(std::filesystem::file_size(aside), 15U);
   ASSERT_TRUE(stand_.ingest->take(accounting(2000, jobs(JobState::completed))));
   ASSERT_TRUE(stand_.ingest->tick(at(2000)));
   for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_TRUE(row(id).is_sealed) << id;
@@ -553,9 +556,30 @@ TEST_F(IngestTest, ADamagedFileHoldsUpNeitherTheOthersNorTheRetention) {
   const auto gaps = stand_.records->read()->events(filter).value();
   ASSERT_EQ(gaps.size(), 1U);
   EXPECT_EQ(gaps[0].attempt, row(1).attempt.key);
-  EXPECT_EQ(std::filesystem::file_size(stand_.files->path(row(1).attempt.key)), 15U);
+  EXPECT_NE(gaps[0].message.find(aside), std::string::npos) << gaps[0].message;
   ASSERT_TRUE(stand_.ingest->tick(at(91 * 24 * 3600)));
   EXPECT_EQ(stand_.records->read()->count_jobs(records::JobFilter()).value().total, 0U);
+  EXPECT_FALSE(std::filesystem::exists(aside));
+}
+
+TEST_F(IngestTest, AnEndedAttemptsDamagedFileIsToldAndLeftAsItIs) {
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  auto b = batch(1);
+  b.ranks = {rank(101, 1)};
+  b.marks = {{101, 0, marks(1, 5)}};
+  b.ends = {{101, at(900), 0, {}}};
+  ASSERT_TRUE(stand_.ingest->take(hello(), b));
+  stand_.open();
+  const auto path = stand_.files->path(row(1).attempt.key);
+  std::ofstream{path};  // emptied
+  EXPECT_EQ(mark_count(1), 0U);
+  ASSERT_TRUE(stand_.ingest->take(accounting(2000, {job(1, JobState::completed)})));
+  ASSERT_TRUE(stand_.ingest->tick(at(2000)));
+  EXPECT_TRUE(row(1).is_sealed);
+  records::EventFilter filter;
+  filter.kinds = {model::EventKind::gap};
+  EXPECT_EQ(stand_.records->read()->events(filter).value().size(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(path), 0U);
 }
 
 TEST_F(IngestTest, OldSeriesGoThoughANewerWindowCannotBeSealed) {

@@ -82,6 +82,10 @@ struct Ingest::State {
   [[nodiscard]] Result<void> apply_places(records::Writer& writer,
                                           std::span<const model::RankPlace> places);
   [[nodiscard]] Result<void> append_files(const model::Batch& batch, Taken& taken);
+  /// An attempt's file was none of marks: a gap of the attempt.
+  [[nodiscard]] Result<void> note_set_aside(const model::AttemptKey& key,
+                                            records::AttemptId attempt, const std::string& path,
+                                            Taken& taken);
   [[nodiscard]] Result<void> append_nodes(const model::Hello& agent, const model::Batch& batch,
                                           Taken& taken);
   [[nodiscard]] Result<void> keep_unplaced(records::Writer& writer, const model::Hello& agent,

@@ -57,7 +57,7 @@ Result<void> AttemptFile::learn(std::uint64_t file_bytes) {
   const auto got = VETTA_TRY(sys::pread_all(fd_.get(), magic.data(), magic.size(), 0));
   if (got != magic.size() || magic != attempt_file_magic) {
     return fail(Code::conflict, path_ + " is no file of marks of this version",
-                "move it away; Vetta makes a new one");
+                "it is set aside when marks come; older ones may be in a backup");
   }
   ForwardWalker walker(fd_.get(), magic.size(), file_bytes);
   while (auto block = VETTA_TRY(walker.next())) learn_block(*block);

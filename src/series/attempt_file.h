@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/result.h"
@@ -62,6 +63,8 @@ struct Appended {
   std::uint64_t duplicates = 0;  ///< marks and samples that were there already
   std::uint64_t refused = 0;     ///< marks and samples beyond the cap
   std::uint64_t bytes = 0;
+  /// Where the file that lay there is now, if it was none of marks: its marks are lost.
+  std::string set_aside{};
 };
 
 struct AttemptFileInfo {
@@ -92,14 +95,18 @@ class AttemptFiles {
   AttemptFiles(const AttemptFiles&) = delete;
   AttemptFiles& operator=(const AttemptFiles&) = delete;
 
+  /// What lies there and is no file of marks is set aside as `<path>.damaged-N` and a new file
+  /// begun: what is not kept is an error.
   [[nodiscard]] Result<Appended> append(const model::AttemptKey& key,
                                         std::span<const MarkAppend> marks,
                                         std::span<const SampleAppend> samples);
   /// Writes the index that makes later reads quick. Marks that still come are taken all the same
-  /// and make the file an open one again. A file that is not there is no error.
+  /// and make the file an open one again. A file that is not there is no error; what is no file of
+  /// marks is Code::conflict, and left as it is.
   [[nodiscard]] Result<void> seal(const model::AttemptKey& key);
+  /// With what was set aside of it.
   [[nodiscard]] Result<void> remove(const model::AttemptKey& key);
-  /// Nothing if the attempt has no file.
+  /// Nothing if the attempt has no file of marks. Scans find none in another file either.
   [[nodiscard]] Result<std::optional<AttemptFileInfo>> info(const model::AttemptKey& key) const;
 
   /// Calls `take` for each mark in file order until it returns false. No file: no marks.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <rapidcheck.h>
@@ -193,6 +194,28 @@ TEST_F(AttemptFilesTest, ADamagedBlockEndsTheFile) {
   ::close(fd);
   open({});
   EXPECT_EQ(read().size(), 20U);
+}
+
+TEST_F(AttemptFilesTest, WhatIsNoFileOfMarksIsSetAside) {
+  const auto path = files_->path(key_);
+  std::filesystem::create_directories(path.parent_path());
+  int number = 0;
+  for (const std::string content : {"", "VETTA", "no marks at all", "VETTAAT9 and more"}) {
+    open({});
+    std::ofstream(path) << content;
+    EXPECT_TRUE(read().empty());
+    EXPECT_TRUE(files_->last_marks(key_, 0, 5).value().empty());
+    EXPECT_FALSE(files_->info(key_).value());
+    EXPECT_EQ(files_->seal(key_).error().code, Code::conflict);
+    const auto done = append(rank0, marks(1, 20));
+    EXPECT_EQ(done.marks, 20U);
+    EXPECT_EQ(done.set_aside, fmt::format("{}.damaged-{}", path.native(), ++number));
+    EXPECT_EQ(std::filesystem::file_size(done.set_aside), content.size());
+    EXPECT_EQ(read().size(), 20U);
+    EXPECT_EQ(append(rank0, marks(21, 22)).set_aside, "");
+  }
+  ASSERT_TRUE(files_->remove(key_));
+  EXPECT_TRUE(std::filesystem::is_empty(path.parent_path()));
 }
 
 TEST_F(AttemptFilesTest, TheCapIsCountedNotSilent) {

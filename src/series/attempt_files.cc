@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder of attempts' files: which are open for writing, and reading beside the writer.
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <list>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <unordered_map>
 
+#include "core/log.h"
 #include "series/attempt_file_detail.h"
 #include "sys/files.h"
 
@@ -27,6 +31,26 @@ std::string folder_name(std::string_view cluster) {
     }
   }
   return out.empty() ? "%" : out;
+}
+
+/// Of one attempt; the last is replaced.
+constexpr int set_aside_max = 10;
+
+std::string set_aside_name(const std::string& path, int number) {
+  return fmt::format("{}.damaged-{}", path, number);
+}
+
+/// Moves a file that is none of marks to a name beside it that is free.
+Result<std::string> set_aside(const std::string& path) {
+  int number = 1;
+  while (number < set_aside_max && ::access(set_aside_name(path, number).c_str(), F_OK) == 0)
+    ++number;
+  std::string to = set_aside_name(path, number);
+  if (std::rename(path.c_str(), to.c_str()) != 0)
+    return fail_errno(fmt::format("set {} aside", path), errno);
+  log::error("marks_set_aside", path + " is no file of marks of this version; a new one is begun",
+             {{"set_aside", to}});
+  return to;
 }
 
 /// A file open for reading, its whole blocks, and its index if it is sealed.
@@ -196,6 +220,16 @@ struct AttemptFiles::State {
     }
   }
 
+  /// Begins a new file where what lies there is none of marks; `aside` says where that is now.
+  Result<std::unique_ptr<AttemptFile>> open_for_writing(const std::string& path,
+                                                        const model::AttemptKey& key,
+                                                        std::string& aside) const {
+    auto file = AttemptFile::open(path, key, options);
+    if (file || file.error().code != Code::conflict) return file;
+    aside = VETTA_TRY(set_aside(path));
+    return AttemptFile::open(path, key, options);
+  }
+
   std::shared_ptr<Entry> known(const std::string& path) const {
     const std::lock_guard guard(mutex);
     const auto at = by_path.find(path);
@@ -205,7 +239,8 @@ struct AttemptFiles::State {
   Result<std::optional<OpenForReading>> open_for_reading(const std::string& path) const;
 };
 
-/// The whole blocks of a file: what its writer says, else what the file shows.
+/// The whole blocks of a file: what its writer says, else what the file shows. Nothing of a file
+/// that is none of marks.
 Result<std::optional<OpenForReading>> AttemptFiles::State::open_for_reading(
     const std::string& path) const {
   auto fd = sys::open_file(path, O_RDONLY);
@@ -216,8 +251,9 @@ Result<std::optional<OpenForReading>> AttemptFiles::State::open_for_reading(
   OpenForReading out;
   out.fd = std::move(*fd);
   out.bytes = static_cast<std::uint64_t>(status.st_size);
-  if (out.bytes < attempt_file_magic.size())
-    return fail(Code::internal, path + " is too short to be a file of marks");
+  std::string magic(attempt_file_magic.size(), '\0');
+  magic.resize(VETTA_TRY(sys::pread_all(out.fd.get(), magic.data(), magic.size(), 0)));
+  if (magic != attempt_file_magic) return std::nullopt;
   BackwardWalker last(out.fd.get(), attempt_file_magic.size(), out.bytes);
   if (const auto block = last.next()) {
     if (*block && (*block)->type() == BlockType::index) out.index = decode_index((*block)->payload);
@@ -252,8 +288,10 @@ Result<Appended> AttemptFiles::append(const model::AttemptKey& key,
   const std::string path = this->path(key).native();
   const auto entry = state_->entry(path);
   const std::lock_guard guard(entry->mutex);
-  if (!entry->file) entry->file = VETTA_TRY(AttemptFile::open(path, key, state_->options));
+  std::string aside;
+  if (!entry->file) entry->file = VETTA_TRY(state_->open_for_writing(path, key, aside));
   auto done = entry->file->append(marks, samples);
+  if (done) done->set_aside = std::move(aside);
   // After an error the file says best what is in it.
   if (!done) entry->file.reset();
   return done;
@@ -261,7 +299,7 @@ Result<Appended> AttemptFiles::append(const model::AttemptKey& key,
 
 Result<void> AttemptFiles::seal(const model::AttemptKey& key) {
   const std::string path = this->path(key).native();
-  if (!VETTA_TRY(state_->open_for_reading(path))) return {};
+  if (::access(path.c_str(), F_OK) != 0) return {};
   const auto entry = state_->entry(path);
   const std::lock_guard guard(entry->mutex);
   if (!entry->file) entry->file = VETTA_TRY(AttemptFile::open(path, key, state_->options));
@@ -275,6 +313,8 @@ Result<void> AttemptFiles::remove(const model::AttemptKey& key) {
   const auto entry = state_->entry(path);
   const std::lock_guard guard(entry->mutex);
   entry->file.reset();
+  for (int number = 1; number <= set_aside_max; ++number)
+    VETTA_TRY(sys::remove_file(set_aside_name(path, number)));
   return sys::remove_file(path);
 }
 
