@@ -198,16 +198,24 @@ void Agent::save_changes() {
   for (const std::uint64_t id : ranks_.take_changed()) {
     const RankState* state = ranks_.find(id);
     if (state == nullptr) continue;
-    if (const auto saved = state_file_.save(*state); !saved)
-      log::error("state_unwritten", saved.error().text());
+    static_cast<void>(state_file_.save(*state));  // unwritten() says if that failed
     if (state->is_ended())
       ends_->forget(id);
     else
       ends_->watch(*state);
   }
-  if (state_file_.is_bloated(ranks_.all().size())) {
-    if (const auto saved = state_file_.rewrite(ranks_.all()); !saved)
-      log::error("state_unwritten", saved.error().text());
+  if (state_file_.is_bloated(ranks_.all().size()))
+    static_cast<void>(state_file_.rewrite(ranks_.all()));
+  const auto& why = state_file_.unwritten();
+  const bool was_unwritten = std::exchange(is_state_unwritten_, why.has_value());
+  if (why && !was_unwritten) {
+    log::error(
+        "state_unwritten",
+        "the ranks are not on disk, an agent that starts again would not know them all; this "
+        "is tried again: " +
+            why->text());
+  } else if (!why && was_unwritten) {
+    log::info("state_written", "the ranks are on disk again", {});
   }
 }
 

@@ -90,6 +90,7 @@ class Agent {
   RankTable ranks_;
   Rings rings_;
   StateFile state_file_;
+  bool is_state_unwritten_ = false;  ///< as last told
   Spool spool_;
   Discovery discovery_;
   std::unique_ptr<EndWatch> ends_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "core/log.h"
 #include "sys/files.h"
 
 namespace vetta::collect {
@@ -17,7 +18,18 @@ constexpr std::string_view suffix = ".ring";
 
 Result<Rings> Rings::open(const std::string& folder) {
   VETTA_TRY(sys::make_folders(folder, 0711));
-  return Rings(folder);
+  Rings rings(folder);
+  for (const std::uint64_t id : rings.files()) rings.cut_back(id);
+  return rings;
+}
+
+void Rings::cut_back(std::uint64_t rank_id) {
+  const auto reader = sys::RingReader::open(path(rank_id));
+  if (!reader) {
+    log::warn("ring_spoilt", reader.error().text());
+    return remove(rank_id);
+  }
+  if (const auto trimmed = reader->trim(); !trimmed) spoilt_[rank_id] = trimmed.error().message;
 }
 
 std::string Rings::path(std::uint64_t rank_id) const {
@@ -45,7 +57,9 @@ Result<sys::RingHeader> Rings::adopt(std::uint64_t rank_id) {
   if (header.rank_id != rank_id || ::fstat(reader.fd(), &info) != 0 || info.st_uid != header.uid)
     return fail(Code::invalid,
                 fmt::format("{} does not say what its name and owner say", path(rank_id)));
-  readers_.insert_or_assign(rank_id, Open{std::move(reader), header.read, header.uid});
+  Open open{std::move(reader), header.read, header.uid};
+  if (const auto why = spoilt_.extract(rank_id)) open.spoilt = why.mapped();
+  readers_.insert_or_assign(rank_id, std::move(open));
   return header;
 }
 
@@ -107,6 +121,7 @@ void Rings::acknowledge(std::uint64_t rank_id, std::uint64_t sequence) {
 
 void Rings::remove(std::uint64_t rank_id) {
   readers_.erase(rank_id);
+  spoilt_.erase(rank_id);
   [[maybe_unused]] const auto removed = sys::remove_file(path(rank_id));
 }
 

@@ -14,7 +14,9 @@ namespace vetta::collect {
 
 class Rings {
  public:
-  /// `folder` is made with mode 0711 if it is missing.
+  /// `folder` is made with mode 0711 if it is missing. Ring files that are there are cut back where
+  /// their owners made them larger, and removed where they are rings no more: room for what else is
+  /// to be written.
   [[nodiscard]] static Result<Rings> open(const std::string& folder);
 
   [[nodiscard]] std::string path(std::uint64_t rank_id) const;
@@ -60,8 +62,11 @@ class Rings {
 
   explicit Rings(std::string folder) : folder_(std::move(folder)) {}
 
+  void cut_back(std::uint64_t rank_id);
+
   std::string folder_;
   std::map<std::uint64_t, Open> readers_;
+  std::map<std::uint64_t, std::string> spoilt_;  ///< why; files that were cut back, not adopted yet
 };
 
 }  // namespace vetta::collect

@@ -65,6 +65,23 @@ TEST_F(RingsOfANode, WhatAReadFindsIsToldToo) {
   EXPECT_NE(spoilt[0].why.find("cut"), std::string::npos) << spoilt[0].why;
 }
 
+TEST_F(RingsOfANode, OneThatWasMadeLargerIsCutBeforeAnythingElseAtAStart) {
+  ASSERT_TRUE(make(1) && make(2) && make(3));
+  grow(1);
+  grow(2);
+  const auto owner = sys::open_file(rings_->path(2), O_RDWR);
+  ASSERT_TRUE(owner && sys::pwrite_all(owner->get(), "no ring", 0));
+  rings_.emplace(Rings::open(folder_).value());
+  EXPECT_EQ(std::filesystem::file_size(rings_->path(1)), 4096U + 16 * 128);
+  EXPECT_EQ(rings_->files(), (std::vector<std::uint64_t>{1, 3})) << "the other is no ring any more";
+  ASSERT_TRUE(rings_->adopt(1) && rings_->adopt(3));
+  const auto spoilt = rings_->check();
+  ASSERT_EQ(spoilt.size(), 1U);
+  EXPECT_EQ(spoilt[0].rank_id, 1U);
+  EXPECT_FALSE(rings_->read(1, 0, 10, false)) << "as if it was found while the agent ran";
+  EXPECT_TRUE(rings_->read(3, 0, 10, false));
+}
+
 TEST_F(RingsOfANode, AreCountedByUser) {
   ASSERT_TRUE(make(1) && make(2));
   EXPECT_EQ(rings_->count_of(::geteuid()), 2U);

@@ -105,26 +105,45 @@ Result<StateFile> StateFile::open(const std::string& path) {
     return std::unexpected(replayed.error());
   std::vector<const RankState*> kept;
   for (const auto& [id, state] : states) kept.push_back(&state);
-  StateFile file(path, VETTA_TRY(fresh_journal(path, kept)));
+  StateFile file(path);
+  static_cast<void>(file.start_afresh(kept));  // unwritten() says if that failed
   for (auto& [id, state] : states) file.restored_.push_back(std::move(state));
   return file;
 }
 
 Result<void> StateFile::save(const RankState& state) {
-  return journal_.append(encode_state(state));
+  return add(encode_state(state));
 }
 
 Result<void> StateFile::forget(std::uint64_t rank_id) {
   std::string record(1, kind_forget);
   append(record, rank_id);
-  return journal_.append(record);
+  return add(record);
+}
+
+Result<void> StateFile::add(std::string_view record) {
+  if (!journal_) return {};  // rewrite() is due
+  auto done = journal_->append(record);
+  if (!done) unwritten_ = done.error();
+  return done;
+}
+
+Result<void> StateFile::start_afresh(const std::vector<const RankState*>& states) {
+  auto fresh = fresh_journal(path_, states);
+  if (!fresh) {
+    unwritten_ = fresh.error();
+    static_cast<void>(sys::remove_file(path_ + ".next"));  // it takes room
+    return std::unexpected(std::move(fresh).error());
+  }
+  journal_ = std::move(*fresh);
+  unwritten_.reset();
+  return {};
 }
 
 Result<void> StateFile::rewrite(const std::map<std::uint64_t, RankState>& ranks) {
   std::vector<const RankState*> kept;
   for (const auto& [id, state] : ranks) kept.push_back(&state);
-  journal_ = VETTA_TRY(fresh_journal(path_, kept));
-  return {};
+  return start_afresh(kept);
 }
 
 }  // namespace vetta::collect

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collect/ranks.h"
@@ -15,7 +16,8 @@ namespace vetta::collect {
 
 class StateFile {
  public:
-  /// Reads what is there and starts a compact file in its place.
+  /// Reads what is there and starts a compact file in its place. Where that finds no room, what was
+  /// there stays, and unwritten() says why until a rewrite() succeeds.
   [[nodiscard]] static Result<StateFile> open(const std::string& path);
 
   /// As the last agent left them.
@@ -24,19 +26,25 @@ class StateFile {
   [[nodiscard]] Result<void> save(const RankState& state);
   [[nodiscard]] Result<void> forget(std::uint64_t rank_id);
 
+  /// Why the file lacks something that it was told; nothing where it lacks nothing.
+  [[nodiscard]] const std::optional<Error>& unwritten() const { return unwritten_; }
+
   /// Worth rewriting with the ranks that still live?
   [[nodiscard]] bool is_bloated(std::size_t live) const {
-    return journal_.bytes() > 1'000'000 + 2000 * live;
+    return unwritten_ || !journal_ || journal_->bytes() > 1'000'000 + 2000 * live;
   }
 
   [[nodiscard]] Result<void> rewrite(const std::map<std::uint64_t, RankState>& ranks);
 
  private:
-  StateFile(std::string path, sys::Journal journal)
-      : path_(std::move(path)), journal_(std::move(journal)) {}
+  explicit StateFile(std::string path) : path_(std::move(path)) {}
+
+  [[nodiscard]] Result<void> start_afresh(const std::vector<const RankState*>& states);
+  [[nodiscard]] Result<void> add(std::string_view record);
 
   std::string path_;
-  sys::Journal journal_;
+  std::optional<sys::Journal> journal_;  ///< nothing until one could be started
+  std::optional<Error> unwritten_;
   std::vector<RankState> restored_;
 };
 

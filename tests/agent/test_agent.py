@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from conftest import AGENT, Node
 from fake_vettad import FakeVettad
+from small_disk import fill, small_disk
 from waiting import wait_until
 
 TRAINER = str(Path(__file__).with_name("trainer.py"))
@@ -225,6 +226,40 @@ def test_a_ring_that_its_owner_makes_larger_is_cut_and_told(node: Node) -> None:
     )
     finish(node, 0, process)
     wait_until("the rank's end", lambda: rank_id in node.vettad.ends)
+
+
+def test_an_agent_starts_where_a_ring_has_filled_the_file_system(node: Node) -> None:
+    with small_disk(node.rundir, "8m"):
+        node.start_agent()
+        process = trainer(node, 0, 15)
+        rank_id = node.rank(task=0, is_probed=1)["rank_id"]
+        ring = node.dir / "rings" / f"{rank_id:016x}.ring"
+        made = ring.stat().st_size
+        node.kill_agent()
+        fill(ring)
+        assert ring.stat().st_size > made
+        node.log.write_text("")
+        node.start_agent()
+        assert ring.stat().st_size == made
+        assert "state_unwritten" not in node.log.read_text(), "there was room again"
+        wait_until("it is told", lambda: [e["rank_id"] for e in list(node.vettad.events.values())])
+        finish(node, 0, process)
+        wait_until("the rank's end", lambda: rank_id in node.vettad.ends)
+        node.kill_agent()
+
+
+def test_an_agent_starts_without_room_and_writes_when_there_is_some(node: Node) -> None:
+    with small_disk(node.rundir, "8m"):
+        node.start_agent()
+        node.kill_agent()
+        fill(node.rundir / "ballast")
+        node.log.write_text("")
+        node.start_agent()
+        said = wait_until("it is said", lambda: "state_unwritten" in node.log.read_text())
+        assert said and "No space left on device" in node.log.read_text()
+        (node.rundir / "ballast").unlink()
+        wait_until("it is tried again", lambda: "state_written" in node.log.read_text(), 30)
+        node.kill_agent()
 
 
 def test_a_full_spool_drops_the_oldest_and_counts(node: Node) -> None:
