@@ -158,6 +158,7 @@ constexpr std::array rows = {
         "marks:integer duplicates:integer refused:integer"},
     Row{"Status", "How vettad itself is",
         "schema:integer version:string cluster:string? started:number is_ready:boolean "
+        "reasons:string[] "
         "sources:Source[] load:ControllerLoad agents_connected:integer agents_known:integer "
         "queues:Queue[] http:HttpMeters ingest:IngestMeters records_bytes:integer "
         "series_bytes:integer"},

@@ -19,6 +19,8 @@ std::vector<std::string> unready(const Context& context) {
   for (const auto& source : context.sources())
     if (source.name == "slurmctld" && source.knowledge != model::Knowledge::known)
       reasons.push_back(source.reason.empty() ? "slurmctld has not answered yet" : source.reason);
+  if (const auto why = context.ingest.snapshot_unkept())
+    reasons.push_back("the newest reading of Slurm could not be kept: " + why->text());
   const std::string cluster = context.cluster();
   if (cluster.empty()) {
     reasons.emplace_back("the cluster's name is not known yet");
@@ -75,7 +77,9 @@ Json status(const Context& context) {
   body["version"] = context.version;
   body["cluster"] = cluster.empty() ? Json(nullptr) : Json(cluster);
   body["started"] = static_cast<double>(epoch_nanoseconds(context.started)) / 1e9;
-  body["is_ready"] = unready(context).empty();
+  const auto reasons = unready(context);
+  body["is_ready"] = reasons.empty();
+  body["reasons"] = reasons;
   body["sources"] = Json::array();
   for (const auto& source : context.sources()) body["sources"].push_back(model::to_json(source));
   body["load"] = model::to_json(context.load());

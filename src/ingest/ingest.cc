@@ -39,6 +39,10 @@ Ingest::~Ingest() = default;
 Result<Taken> Ingest::take(const slurm::Snapshot& snapshot) {
   const std::lock_guard guard(state_->mutex);
   auto taken = state_->take_snapshot(snapshot);
+  {
+    const std::lock_guard unkept_guard(state_->unkept_mutex);
+    state_->unkept = taken ? std::nullopt : std::optional(taken.error());
+  }
   if (taken) {
     ++state_->meters.snapshots;
     add(state_->meters.taken, *taken);
@@ -96,6 +100,11 @@ Result<std::optional<Time>> Ingest::accounting_watermark(const std::string& clus
 Meters Ingest::meters() const {
   const std::lock_guard guard(state_->mutex);
   return state_->meters;
+}
+
+std::optional<Error> Ingest::snapshot_unkept() const {
+  const std::lock_guard guard(state_->unkept_mutex);
+  return state_->unkept;
 }
 
 Result<void> Ingest::State::write(const std::function<Result<void>(records::Writer&)>& change,

@@ -93,6 +93,8 @@ class Ingest {
   /// Up to where accounting of this cluster is kept: the poller starts there.
   [[nodiscard]] Result<std::optional<Time>> accounting_watermark(const std::string& cluster) const;
   [[nodiscard]] Meters meters() const;
+  /// Why the newest snapshot could not be kept; nothing where it was. Does not wait for a take.
+  [[nodiscard]] std::optional<Error> snapshot_unkept() const;
 
  private:
   struct State;

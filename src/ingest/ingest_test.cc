@@ -608,6 +608,22 @@ TEST_F(IngestTest, OldSeriesGoThoughANewerWindowCannotBeSealed) {
   EXPECT_EQ(stand_.store->latest("load_1m", "alps").size(), 1U);
 }
 
+TEST_F(IngestTest, ASnapshotThatFindsNoRoomIsToldUntilOneIsKept) {
+  ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
+  EXPECT_FALSE(stand_.ingest->snapshot_unkept());
+  stand_.close();
+  stand_.records_bytes_max = std::filesystem::file_size(stand_.dir / "records.db") + 40'000;
+  stand_.open();
+  std::vector<Attempt> many;
+  for (std::uint64_t id = 1; id <= 2000; ++id) many.push_back(job(id, JobState::running));
+  ASSERT_FALSE(stand_.ingest->take(snapshot(15, many)));
+  const auto why = stand_.ingest->snapshot_unkept();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->code, Code::exhausted) << why->text();
+  ASSERT_TRUE(stand_.ingest->take(snapshot(18, {job(1, JobState::running)})));
+  EXPECT_FALSE(stand_.ingest->snapshot_unkept());
+}
+
 TEST_F(IngestTest, AListWithARecordThatCouldNotBeReadMissesNobody) {
   ASSERT_TRUE(stand_.ingest->take(snapshot(12, {job(1, JobState::running)})));
   auto partial = snapshot(15, {job(2, JobState::running)});

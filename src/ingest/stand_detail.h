@@ -52,7 +52,10 @@ class Stand {
 
   void open() {
     close();
-    records = records::Records::open({.path = dir / "records.db", .is_synced = is_synced_}).value();
+    records = records::Records::open({.path = dir / "records.db",
+                                      .is_synced = is_synced_,
+                                      .file_bytes_max = records_bytes_max})
+                  .value();
     files = series::AttemptFiles::open({.dir = dir / "marks", .is_synced = is_synced_}).value();
     store = series::Store::open({.dir = dir / "series", .series_max = series_max}).value();
     Hooks hooks;
@@ -63,6 +66,7 @@ class Stand {
 
   std::filesystem::path dir;
   Options options;
+  std::uint64_t records_bytes_max = 0;
   std::size_t series_max = series::StoreOptions().series_max;
   std::unique_ptr<records::Records> records;
   std::unique_ptr<series::AttemptFiles> files;

@@ -45,10 +45,12 @@ struct Ingest::State {
   std::set<std::string> settled;         ///< clusters all of whose waiting ranks were looked at
   std::map<std::string, std::uint64_t> unplaced_rows;                  ///< at most, by cluster
   std::unordered_map<records::AttemptId, std::uint64_t> event_counts;  ///< a cache
-  std::set<model::AttemptKey> damaged;   ///< whose files take nothing, told once each
   bool is_full_told = false;             ///< that `store` takes no new series
   std::vector<model::Event> new_events;  ///< of the write under way
   Time last_retention;
+
+  mutable std::mutex unkept_mutex;  ///< of this alone
+  std::optional<Error> unkept;      ///< of the newest snapshot
 
   /// Runs one transaction; its events go out when it is kept. Caches are dropped if it is not.
   [[nodiscard]] Result<void> write(const std::function<Result<void>(records::Writer&)>& change,

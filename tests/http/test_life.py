@@ -10,6 +10,7 @@ import time
 
 import pytest
 from daemon import BUILD, Vettad, running_job, simple_cluster
+from small_disk import fill, small_disk
 from waiting import wait_until
 
 
@@ -201,6 +202,24 @@ def test_without_slurm_it_says_that_it_could_not_ask(fresh: Vettad) -> None:
     fresh.set_cluster(simple_cluster([running_job(1)]))
     wait_until("Slurm is back", lambda: fresh.ask("/readyz").status == 200, 30)
     fresh.wait_job(1)
+
+
+def test_without_room_for_what_slurm_says_it_is_not_ready(fresh: Vettad) -> None:
+    with small_disk(fresh.dir / "state", "4m"):
+        fresh.start()
+        fresh.wait_ready()
+        ballast = fresh.dir / "state" / "ballast"
+        fill(ballast)
+        fresh.set_cluster(simple_cluster([running_job(n) for n in range(1, 400)]))
+        wait_until("it is full", lambda: fresh.ask("/readyz").status == 503, 30)
+        reasons = fresh.ask("/readyz").json["reasons"]
+        assert "the newest reading of Slurm could not be kept" in reasons[0]
+        status = fresh.get("/api/v1/status")
+        assert status["is_ready"] is False and status["reasons"] == reasons
+        ballast.unlink()
+        wait_until("there is room again", lambda: fresh.ask("/readyz").status == 200, 30)
+        fresh.wait_job(399)
+        assert fresh.stop() == 0
 
 
 def test_a_slurm_that_goes_away_leaves_what_was_known(fresh: Vettad) -> None:
