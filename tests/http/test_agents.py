@@ -200,3 +200,24 @@ def test_other_nodes_do_not_hide_what_happened_to_a_jobs_own(with_job: Vettad) -
     wait_until("the node's own event is the cause", lambda: "ALLOCATED → DOWN*" in why())
     own.close()
     others.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"no marks at all"])
+def test_a_damaged_file_of_marks_is_set_aside(with_job: Vettad, content: bytes) -> None:
+    agent = fake_agent.Agent(str(with_job.socket), "n001", "toy")
+    rank = tell_rank(agent, 7, 0, steps=25)
+    with_job.stop()
+    (file,) = (with_job.dir / "state").rglob("*.marks")
+    file.write_bytes(content)
+    with_job.start()
+    for route in ("", "/steps", "/why"):
+        assert with_job.ask(f"/api/v1/jobs/7{route}").status == 200, route
+    assert with_job.ask("/api/v1/jobs/7/diagnosis").status == 404, "there are no marks"
+    again = fake_agent.Agent(str(with_job.socket), "n001", "toy")
+    marks = [fake_agent.mark(i + 1, i, time.time_ns(), 0.1) for i in range(25, 30)]
+    sequence = again.batch(marks=[fake_agent.rank_marks(rank.rank_id, marks)])
+    assert again.wait_ack(sequence) == []
+    assert marks_of(with_job) == 5
+    assert (file.parent / f"{file.name}.damaged-1").read_bytes() == content
+    (gap,) = with_job.get("/api/v1/events?kind=gap&job=7")["events"]
+    assert "earlier marks of this job are lost" in gap["message"]
